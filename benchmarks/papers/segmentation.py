@@ -20,7 +20,7 @@ from structboost import AdaBoostMHClassifier
 from structboost.segmentation.crf_model import CRFModel
 from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
 from structboost.segmentation.descriptors import DescribedImage, label_counts, word_histograms
-from structboost.segmentation.feature_cache import Describing, FeatureCache, describe_in_turn
+from structboost.segmentation.feature_cache import Describing
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.masks import n_labels_of
@@ -144,12 +144,13 @@ def _crf(settings, shared, train, test, seed):
     settings, C = choice.settings, choice.C
     trainer, seconds = cpu_timed(fit_crf, *data, settings, C, train.photographs)
     model = CRFModel.of(trainer)
-    model.labels(shared.test[0])  # compiled before the clock
+    model.labels_and_costs(shared.test[0])  # compiled before the clock
     pairs = list(zip(shared.test, test.labels_of_strokes(), strict=True))
-    labels, argmax_seconds = cpu_timed(lambda: [model.labels(*pair) for pair in pairs])
+    found, argmax_seconds = cpu_timed(lambda: [model.labels_and_costs(*pair) for pair in pairs])
+    labels = [own for own, _ in found]
     last = trainer.history_[-1]
     return {
-        **_scores(test, labels, lambda i: model.margins(shared.test[i])),
+        **_scores(test, labels, lambda i: -_signed(model.labels_and_costs(shared.test[i])[1])),
         **{"C": C, "linear_C": settings.linear_C, "validation": sorted(choice.scores.items())},
         **{"tuning_seconds": tuning_seconds, "seconds": seconds},
         "argmax_ms": 1e3 * argmax_seconds / len(labels),
@@ -231,8 +232,7 @@ def images(photographs, root, part):
     n_labels = n_labels_of(set().union(*(np.unique(image.mask).tolist() for image in whole)))
     read = [image for image in whole if parts.get(image.name) == part]
     shrunk = ReadWhenUsed(read, lambda image: shrink_to(image.image, LONGEST))
-    describing = Describing(N_SEGMENTS, FeatureCache(CACHE))
-    described = list(describe_in_turn(shrunk, describing, n_jobs=1))
+    described = list(Describing(N_SEGMENTS, folder=CACHE).in_turn(shrunk, 1))
     counts = [
         label_counts(d.labels, resized_mask(image.mask, d.labels.shape), n_labels)
         for d, image in zip(described, read, strict=True)

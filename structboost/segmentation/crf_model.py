@@ -62,40 +62,32 @@ class CRFModel:
             edges = self.model.scorer(_EDGE).raw_scores(graph.edge_potentials)[:, 0]
         return nodes, np.maximum(edges, 0.0)  # sums of steps may be negative by rounding
 
-    def labels(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> IntArray:
-        """Find the labels of least energy.
+    def labels_and_costs(
+        self, graph: SuperpixelGraph, fixed: IntArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Find the labels of least energy, and the costs of others.
 
-        ``fixed`` are labels that the result must have, -1 where any is allowed.
+        Parameters
+        ----------
+        graph : SuperpixelGraph
+        fixed : ndarray of int64, shape (n_superpixels,), optional
+            Labels that the result must have, -1 where any is allowed.
+
+        Returns
+        -------
+        labels : ndarray of int64, shape (n_superpixels,)
+        costs : ndarray, shape (n_superpixels, n_labels)
+            Energy of each label of a superpixel, with the best labels of the others; terms that are
+            common to all labels of a superpixel are left out.
         """
-        nodes, edges = self._energies(graph, fixed)
-        return expanded_labels(nodes, graph.edges, edges)
-
-    def label_costs(self, graph: SuperpixelGraph, fixed: IntArray | None = None) -> FloatArray:
-        """Compute the energy of each label of a superpixel, with the best labels of the others.
-
-        Terms that are common to all labels of a superpixel are left out.  The energies have the
-        shape (n_superpixels, n_labels).
-        """
-        nodes, edges = self._energies(graph, fixed)
-        labels = expanded_labels(nodes, graph.edges, edges)
-        return conditional_costs(nodes, graph.edges, edges, labels)
-
-    def _energies(
-        self, graph: SuperpixelGraph, fixed: IntArray | None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute the energies of an image, in which labels other than the fixed ones never pay."""
         nodes, edges = self.energies(graph)
         if fixed is not None:
             indices = np.flatnonzero(fixed >= 0)
             more_than_can_be_saved = 1.0 + np.ptp(nodes, axis=1).sum() + edges.sum()
             nodes[indices] += more_than_can_be_saved
             nodes[indices, fixed[indices]] -= more_than_can_be_saved
-        return nodes, edges
-
-    def margins(self, graph: SuperpixelGraph) -> FloatArray:
-        """Compute the energy that foreground saves on each superpixel."""
-        costs = self.label_costs(graph)
-        return np.asarray(costs[:, 0] - costs[:, 1])
+        labels = expanded_labels(nodes, graph.edges, edges)
+        return labels, conditional_costs(nodes, graph.edges, edges, labels)
 
     def to_arrays(self) -> Arrays:
         """Return the arrays for a model file."""

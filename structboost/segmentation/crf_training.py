@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ _FOLDS = 3
 _LINEAR_TOL = 0.05
 
 Counts = Sequence[IntArray]
+Groups = Sequence[int] | None
 # By kind of part.
 LinearFunction = dict[str, CrossFittedWeights]
 
@@ -95,21 +96,12 @@ class CRFSettings:
             checked_flag(getattr(self, name), name)
 
 
-class _TrainingSet(NamedTuple):
-    """Training images without void superpixels."""
-
-    task: SuperpixelCRFTask
-    X: list[SuperpixelGraph]
-    Y: list[TrueLabels]
-    groups: list[int]
-
-
 def fit_crf(
     graphs: Sequence[SuperpixelGraph],
     counts: Counts,
     settings: CRFSettings,
     C: float,
-    groups: Sequence[int] | None = None,
+    groups: Groups = None,
     linear: LinearFunction | None = None,
 ) -> Trainer:
     """Train on images, excluding superpixels that are wholly void.
@@ -133,97 +125,80 @@ def fit_crf(
     ValueError
         If every superpixel is void.
     """
-    data = _training_set(graphs, counts, settings, groups)
+    task, X, Y, _ = _training_set(graphs, counts, settings, groups)
     if settings.learner == "ssvm":
-        return StructuredSVM(data.task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(
-            data.X, data.Y
-        )
+        return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
     weak_learner: Any = settings.weak_learner
     if weak_learner == LINEAR_AND_STUMP:
-        weak_learner = partial(
-            _linear_and_stumps, linear or _linear_function(data, settings.linear_C)
-        )
+        linear = linear or linear_function(graphs, counts, settings, groups)
+        weak_learner = partial(_linear_and_stumps, linear)
     return StructBoost(
-        data.task,
+        task,
         C=C,
         tol=settings.tol,
         max_rounds=settings.max_rounds,
         weak_learner=weak_learner,
         columns_per_channel=settings.columns_per_round,
-    ).fit(data.X, data.Y)
-
-
-def linear_function(
-    graphs: Sequence[SuperpixelGraph],
-    counts: Counts,
-    settings: CRFSettings,
-    groups: Sequence[int] | None = None,
-) -> LinearFunction | None:
-    """Learn the linear function beside the stumps, which does not depend on C.
-
-    Returns None if the settings have none.
-    """
-    if settings.learner == "ssvm" or settings.weak_learner != LINEAR_AND_STUMP:
-        return None
-    return _linear_function(_training_set(graphs, counts, settings, groups), settings.linear_C)
+    ).fit(X, Y)
 
 
 def _training_set(
-    graphs: Sequence[SuperpixelGraph],
-    counts: Counts,
-    settings: CRFSettings,
-    groups: Sequence[int] | None,
-) -> _TrainingSet:
-    X, Y, of_images = [], [], []
+    graphs: Iterable[SuperpixelGraph], counts: Counts, settings: CRFSettings, groups: Groups
+) -> tuple[SuperpixelCRFTask, list[SuperpixelGraph], list[TrueLabels], list[int]]:
+    """Return the task, inputs, outputs and groups of the images without void superpixels."""
+    X, Y, used = [], [], []
     for graph, count, group in zip(
-        graphs, counts, range(len(graphs)) if groups is None else groups, strict=True
+        graphs, counts, range(len(counts)) if groups is None else groups, strict=True
     ):
         labels, labelled = true_labels(count, by_area=settings.by_area)
         if labelled.any():
             X.append(graph.restricted(labelled))
             Y.append(labels)
-            of_images.append(group)
+            used.append(group)
     if not X:
         raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
     pairwise = settings.pairwise and any(len(x.edges) for x in X)
-    return _TrainingSet(SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise), X, Y, of_images)
+    return SuperpixelCRFTask(counts[0].shape[1], pairwise=pairwise), X, Y, used
 
 
-def _linear_function(data: _TrainingSet, C: float) -> LinearFunction:
-    """Learn weights of structured SVMs by kind of part, each on two thirds of the groups.
+def linear_function(
+    graphs: Sequence[SuperpixelGraph], counts: Counts, settings: CRFSettings, groups: Groups = None
+) -> LinearFunction | None:
+    """Learn the linear function beside the stumps, which does not depend on C.
 
-    Every third group gets the weights learned on the others (on itself if it is the only one), so
-    that boosting is not misled by how well a linear energy fits its own images.
+    It has the weights of structured SVMs by kind of part, each on two thirds of the groups.  Every
+    third group gets the weights learned on the others (on itself if it is the only one), so that
+    boosting is not misled by how well a linear energy fits its own images.  Returns None if the
+    settings have no such function.
     """
-    task, X, Y, groups = data
-    folds = parts_of_groups(groups, len(X), _FOLDS, None)
+    if settings.learner == "ssvm" or settings.weak_learner != LINEAR_AND_STUMP:
+        return None
+    task, X, Y, used = _training_set(graphs, counts, settings, groups)
+    folds = parts_of_groups(used, len(X), _FOLDS, None)
     n_folds = int(folds.max()) + 1
-    of_folds = []
+    learned: list[dict[str, Any]] = []
     for fold in range(n_folds):
         chosen = np.flatnonzero((folds != fold) | (n_folds == 1)).tolist()
         # If the fold has all edges, the weights of edges are 0, as there is nothing to learn from.
         has_edges = task.pairwise and any(len(X[i].edges) for i in chosen)
-        fold_task = SuperpixelCRFTask(task.n_labels, pairwise=has_edges)
-        svm = StructuredSVM(fold_task, C=C, tol=_LINEAR_TOL, max_epochs=200, random_state=0)
+        svm = StructuredSVM(
+            SuperpixelCRFTask(task.n_labels, pairwise=has_edges),
+            C=settings.linear_C, tol=_LINEAR_TOL, max_epochs=200, random_state=0,
+        )  # fmt: skip
         weights = uninterrupted(partial(svm.fit, [X[i] for i in chosen], [Y[i] for i in chosen])).w_
-        of_folds.append(weights if isinstance(weights, dict) else {"node": weights})
+        learned.append(weights if isinstance(weights, dict) else {"node": weights})
     by_kind = {}
     for kind in task.kinds:
         sizes = [len(task.parts(x)[kind]) for x in X]
         width = task.parts(X[0])[kind].shape[1]
         # Kinds with free weights have a bias as their last weight, which is common to all labels.
-        weights = [
-            of_fold[kind][:width, 0] if kind in of_fold else np.zeros(width) for of_fold in of_folds
-        ]
-        by_kind[kind] = CrossFittedWeights(np.array(weights), np.repeat(folds, sizes))
+        each = [w[kind][:width, 0] if kind in w else np.zeros(width) for w in learned]
+        by_kind[kind] = CrossFittedWeights(np.array(each), np.repeat(folds, sizes))
     return by_kind
 
 
 def _linear_and_stumps(
-    linear: dict[str, CrossFittedWeights],
-    features: NDArray[Any],
-    response: tuple[float, float],
-    **settings: Any,
+    linear: Any, features: NDArray[Any], response: tuple[float, float], **settings: Any
 ) -> UnionFamily:
     """Return the families of the kind that has these responses."""
     function = CrossFittedFunction(features, linear["edge" if min(response) >= 0 else "node"])
@@ -256,8 +231,8 @@ def tuned(
     settings: CRFSettings,
     candidates: Sequence[float] | None = None,
     random_state: int = 0,
-    groups: Sequence[int] | None = None,
-    report: Callable[[], None] | None = None,
+    groups: Groups = None,
+    report: Callable[[], None] = lambda: None,
 ) -> Tuned:
     """Choose C by threefold cross-validation over images.
 
@@ -266,38 +241,54 @@ def tuned(
     one is used as it is.  The default is `CANDIDATES`, or `CANDIDATES_OF_MANY` for more than two
     labels.  ``groups`` are as in :func:`fit_crf`, and ``report`` is called after each fit.
     """
-    report = report or (lambda: None)
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
-
-    def search(of_settings: CRFSettings) -> tuple[float, dict[float, float], str]:
-        path = Path("C")
-        fits = _FoldFits(graphs, counts, of_settings, random_state, groups, report)
-        path.follow(tried, fits.fit)
-        return path.value, {record["C"]: record["score"] for record in path.records}, path.end
-
-    n_groups = len(graphs) if groups is None else len(set(groups))
-    if len(tried) == 1 or n_groups < 2:
+    group_of = np.arange(len(graphs)) if groups is None else np.asarray(groups)
+    if len(tried) == 1 or len(np.unique(group_of)) < 2:
         return Tuned(settings, float(tried[0]), {}, "there is nothing to choose from")
+    fold_of = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
+
+    def search(settings: CRFSettings) -> Path:
+        parts: list[tuple[list[int], tuple[Any, Any, CRFSettings], list[int], Any]] = []
+        for fold in np.unique(fold_of):
+            chosen, held = (
+                np.flatnonzero(part).tolist() for part in (fold_of != fold, fold_of == fold)
+            )
+            images = [graphs[i] for i in chosen], [counts[i] for i in chosen], settings
+            inside = group_of[chosen].tolist()
+            parts.append((held, images, inside, linear_function(*images, inside)))
+
+        def fit(C: float) -> Trial:
+            """Measure a C on all images, each labelled by a model of other folds."""
+            labels: list[Any] = [None] * len(graphs)
+            measured = []
+            for held, images, inside, linear in parts:
+                trainer = uninterrupted(partial(fit_crf, *images, C, inside, linear))
+                report()
+                at, known = [graphs[i] for i in held], [counts[i] for i in held]
+                for i, graph in zip(held, at, strict=True):
+                    (labels[i],) = trainer.predict([graph])
+                if any(count.any() for count in known):
+                    _, X, Y, _ = _training_set(at, known, settings, None)
+                    fold = Fold([], [], None, X, Y)
+                    measured.append(
+                        measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
+                    )
+                else:
+                    measured.append(HeldOut(0.0, 0.0, is_constant=True))
+            # The mean over classes is taken over all images, because a fold may lack a class.
+            score = superpixel_scores(counts, labels).mean_iou
+            return Trial([one._replace(score=score) for one in measured])
+
+        path = Path("C")
+        path.follow(tried, fit)
+        return path
+
     if settings.learner == "structboost" and settings.weak_learner == LINEAR_AND_STUMP:
-        linear = replace(settings, learner="ssvm", tol=_LINEAR_TOL)
-        settings = replace(settings, linear_C=search(linear)[0])
-    return Tuned(settings, *search(settings))
-
-
-class Learned(NamedTuple):
-    """CRF with a C that the user set or that was chosen.
-
-    Attributes
-    ----------
-    trainer : Trainer
-    C : float
-    scores : list of (float, float)
-        Each C that was tried with its mean IoU, ascending; empty where the user set C.
-    """
-
-    trainer: Trainer
-    C: float
-    scores: list[tuple[float, float]]
+        linear = search(replace(settings, learner="ssvm", tol=_LINEAR_TOL))
+        settings = replace(settings, linear_C=linear.value)
+    path = search(settings)
+    scores = {record["C"]: record["score"] for record in path.records}
+    return Tuned(settings, path.value, scores, path.end)
 
 
 def fit_tuned(
@@ -307,13 +298,20 @@ def fit_tuned(
     C: float | None,
     *,
     random_state: int = 0,
-    groups: Sequence[int] | None = None,
+    groups: Groups = None,
     verbose: bool = False,
-) -> Learned:
+) -> tuple[Trainer, float, list[tuple[float, float]]]:
     """Choose C on some of the images by :func:`tuned`, if it is None, and train on all of them.
 
     Other arguments are as for :func:`fit_crf`.  ``random_state`` draws the images of the search and
     its folds.
+
+    Returns
+    -------
+    trainer : Trainer
+    C : float
+    scores : list of (float, float)
+        Each C that was tried with its mean IoU, ascending; empty where the user set C.
     """
     scores: dict[float, float] = {}
     if C is None:
@@ -330,77 +328,19 @@ def fit_tuned(
     with Phase(f"CRF with C = {C:g}", 1, verbose) as line:
         trainer = fit_crf(graphs, counts, settings, C, groups, linear)
         line.step()
-    return Learned(trainer, float(C), sorted(scores.items()))
+    return trainer, float(C), sorted(scores.items())
 
 
-def images_of_search(
-    n_images: int, most: int, groups: Sequence[int] | None, random_state: int
-) -> list[int]:
+def images_of_search(n_images: int, most: int, groups: Groups, random_state: int) -> list[int]:
     """Draw the images on which C is chosen, about ``most``, in whole groups."""
-    of_images = np.arange(n_images) if groups is None else np.asarray(groups)
-    sizes = np.bincount(of_images)
+    group_of = np.arange(n_images) if groups is None else np.asarray(groups)
+    sizes = np.bincount(group_of)
     order = np.random.default_rng(random_state).permutation(len(sizes))
     before = np.cumsum(sizes[order]) - sizes[order]
-    return np.flatnonzero(np.isin(of_images, order[before < most])).tolist()
-
-
-class _FoldFits:
-    """Training on all folds but one each, with shared linear functions for all C."""
-
-    def __init__(
-        self,
-        graphs: Sequence[SuperpixelGraph],
-        counts: Counts,
-        settings: CRFSettings,
-        random_state: int,
-        groups: Sequence[int] | None,
-        report: Callable[[], None],
-    ) -> None:
-        self._graphs, self._counts, self._settings = graphs, counts, settings
-        self._report = report
-        of_images = np.arange(len(graphs)) if groups is None else np.asarray(groups)
-        self._folds = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
-        self._parts = []
-        for fold in np.unique(self._folds).tolist():
-            chosen = np.flatnonzero(self._folds != fold).tolist()
-            part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
-            part_groups = of_images[chosen].tolist()
-            self._parts.append(
-                (fold, part, part_groups, linear_function(*part, settings, part_groups))
-            )
-
-    def fit(self, C: float) -> Trial:
-        """Return the mean IoU at a C over all images, each labelled by a model of other folds."""
-        labels: list[Any] = [None] * len(self._graphs)
-        measured = []
-        for fold, part, groups, linear in self._parts:
-            fit = partial(fit_crf, *part, self._settings, C, groups, linear)
-            trainer = uninterrupted(fit)
-            self._report()
-            held = np.flatnonzero(self._folds == fold).tolist()
-            for i in held:
-                (labels[i],) = trainer.predict([self._graphs[i]])
-            measured.append(self._measure(trainer, held))
-        # The mean over classes is taken over all images, because a fold may lack a class.
-        score = superpixel_scores(self._counts, labels).mean_iou
-        return Trial([trial._replace(score=score) for trial in measured])
-
-    def _measure(self, trainer: Trainer, held: list[int]) -> HeldOut:
-        """Measure loss and hinge on held-out images, excluding superpixels that are wholly void."""
-        images = [self._graphs[i] for i in held], [self._counts[i] for i in held]
-        if not any(count.any() for count in images[1]):
-            return HeldOut(0.0, 0.0, is_constant=True)
-        data = _training_set(*images, self._settings, None)
-        fold = Fold([], [], None, data.X, data.Y)
-        return measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
+    return np.flatnonzero(np.isin(group_of, order[before < most])).tolist()
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:
     """Compute the scores of labelled superpixels, counted in pixels."""
-    n_labels = counts[0].shape[1]
-    confusion = np.zeros((n_labels, n_labels), np.int64)
-    for count, predicted in zip(counts, labels, strict=True):
-        # Rows of the transpose: the pixels of a true class, by superpixel.
-        for label in range(n_labels):
-            confusion[:, label] += count[np.asarray(predicted) == label].sum(axis=0)
-    return SegmentationScores(confusion)
+    predicted = np.eye(counts[0].shape[1], dtype=np.int64)[np.concatenate(labels)]
+    return SegmentationScores(np.concatenate(counts).T @ predicted)

@@ -8,9 +8,9 @@ averages by colour act as colour models of object and background for each image.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -22,7 +22,6 @@ from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
-from structboost.files.schema import Array
 from structboost.runtime.blas import one_blas_thread
 from structboost.segmentation import patch_planes
 
@@ -187,22 +186,6 @@ class DescribedImage:
         Gradient histograms around the grid points, for visual words.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
-        "labels": Array("int32", ("height", "width"), low=0, high="n - 1"),
-        "sizes": Array("int64", ("n",), low=1),
-        "positions": Array("float32", ("n", 2)),
-        "colours": Array("float32", ("n", 3)),
-        "edges": Array("int64", ("n_edges", 2), low=0, high="n - 1"),
-        "boundaries": Array("float64", ("n_edges",), low=0.0),
-        "contrasts": Array("float32", ("n_edges",), low=0.0),
-        "points": Array("int64", ("n_points",), low=0, high="n - 1"),
-        "point_descriptors": Array("uint8", ("n_points", WORD_WIDTH)),
-        **{
-            f"features/{group}": Array("float16", ("n", width))
-            for group, width in GROUP_WIDTHS.items()
-        },
-    }
-
     labels: NDArray[np.int32]
     sizes: IntArray
     positions: NDArray[np.float32]
@@ -210,7 +193,7 @@ class DescribedImage:
     edges: IntArray
     boundaries: FloatArray
     contrasts: NDArray[np.float32]
-    features: dict[str, NDArray[np.float16]]
+    features: dict[str, NDArray[Any]]
     points: IntArray
     point_descriptors: NDArray[np.uint8]
 

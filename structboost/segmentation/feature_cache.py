@@ -1,12 +1,8 @@
-"""Cache on disk of described images, by pixels, parameters and version of the features."""
+"""Description of images, with a cache on disk by pixels, parameters and version of the features."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -16,8 +12,6 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.files.archive import ArchiveFormat, Arrays
-from structboost.files.schema import DamagedFileError, Part, below, prefixed
 from structboost.progress import Phase
 from structboost.segmentation.descriptors import (
     VERSION,
@@ -26,69 +20,9 @@ from structboost.segmentation.descriptors import (
     describe,
 )
 from structboost.segmentation.image_files import Photograph
-from structboost.segmentation.unaries import OWN, Features, own_features
+from structboost.segmentation.unaries import OWN
 
 MOST_BYTES = 10 * 2**30
-_GROUP = "features/"
-
-
-class FeatureCache:
-    """Folder of described images.
-
-    Parameters
-    ----------
-    folder : str or path
-        Folder, created if it does not exist.  Its files may be deleted at any time; damaged ones
-        are replaced.
-    most_bytes : int
-        Largest size of all files together; beyond it, those that were not used for longest are
-        deleted.  An image of 320 x 240 pixels takes about 1.9 MB.
-    """
-
-    def __init__(self, folder: str | PathLike[str], most_bytes: int = MOST_BYTES) -> None:
-        self.folder, self.most_bytes = Path(folder), most_bytes
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def describe(
-        self, image: Photograph, n_segments: int, labels: NDArray[np.int32] | None = None
-    ) -> DescribedImage:
-        """Return the described image from the folder, or describe and store it."""
-        path = self.path(image, n_segments, labels)
-        described = _read(path)
-        if described is None or described.labels.shape != image.shape[:2]:
-            described = describe(image, n_segments, labels)
-            arrays: Arrays = {
-                name: array for name, array in vars(described).items() if name != "features"
-            }
-            _FORMAT.write(path, {}, arrays | prefixed(_GROUP, described.features))
-            self._trim()
-        else:
-            with suppress(OSError):  # marks it as used; another process may have deleted it
-                os.utime(path)
-        return described
-
-    def _trim(self) -> None:
-        """Delete the files that were not used for longest, until the others fit."""
-        files = []
-        for path in self.folder.glob("*.npz"):
-            with suppress(OSError):
-                state = path.stat()
-                files.append((state.st_mtime_ns, state.st_size, path))
-        excess = sum(size for _, size, _ in files) - self.most_bytes
-        for _, size, path in sorted(files):
-            if excess <= 0:
-                break
-            path.unlink(missing_ok=True)
-            excess -= size
-
-    def path(
-        self, image: Photograph, n_segments: int, labels: NDArray[np.int32] | None = None
-    ) -> Path:
-        """Return the file of an image."""
-        identity = json.dumps([VERSION, n_segments, image.shape]).encode()
-        content = np.ascontiguousarray(image).tobytes() + (b"" if labels is None else labels.data)
-        key = hashlib.sha256(identity + content).hexdigest()
-        return self.folder / f"{key[:32]}.npz"
 
 
 @dataclass(frozen=True)
@@ -99,128 +33,118 @@ class Describing:
     ----------
     n_segments : int
         Approximate number of superpixels.
-    cache : FeatureCache or None
-        Cache of the features.
     superpixels : callable, optional
         ``superpixels(image)`` returns the superpixels, in place of SLIC.
     features : callable, optional
         ``features(image, labels)`` returns rows of a user's features of the superpixels.
+    folder : str or path, optional
+        Folder of the cache, whose files may be deleted at any time; damaged ones are replaced.
+        They are pickles, so only trusted users may write there.
+    most_bytes : int
+        Largest size of the cache; beyond it, the images that were not used for longest are deleted.
+        An image of 320 x 240 pixels takes about 1.9 MB.
     """
 
     n_segments: int
-    cache: FeatureCache | None = None
     superpixels: Callable[[Photograph], Any] | None = None
-    features: Features | None = None
+    features: Callable[[Photograph, NDArray[np.int32]], Any] | None = None
+    folder: str | PathLike[str] | None = None
+    most_bytes: int = MOST_BYTES
 
-    def __call__(self, image: Photograph) -> DescribedImage:
-        """Describe an image, with the user's features."""
-        labels = None
-        if self.superpixels is not None:
-            labels = checked_superpixels(self.superpixels(image), image.shape)
-        work = describe if self.cache is None else self.cache.describe
-        described = work(image, self.n_segments, labels)
-        if self.features is not None:
-            described.features[OWN] = own_features(self.features, image, described)
+    def __call__(self, image: Photograph, index: int | None = None) -> DescribedImage:
+        """Describe an image, whose index is named in errors of a user's functions."""
+        try:
+            labels = None
+            if self.superpixels is not None:
+                labels = checked_superpixels(self.superpixels(image), image.shape)
+            described = self._stored(np.ascontiguousarray(image), labels)
+            if self.features is not None:
+                rows = np.asarray(self.features(image, described.labels), np.float32)
+                described.features[OWN] = _checked_rows(rows, described.n_superpixels)
+        except Exception as error:
+            if index is not None:
+                error.add_note(f"Raised for images[{index}].")
+            raise
+        return described
+
+    def in_turn(self, images: Sequence[Photograph], n_jobs: int | None) -> Iterator[DescribedImage]:
+        """Describe images in their order, in processes, and yield them one by one."""
+        results: Iterator[DescribedImage] = joblib.Parallel(n_jobs, return_as="generator")(
+            joblib.delayed(self)(image, i) for i, image in enumerate(images)
+        )
+        return results
+
+    def _stored(self, image: Photograph, labels: NDArray[np.int32] | None) -> DescribedImage:
+        if self.folder is None:
+            return describe(image, self.n_segments, labels)
+        memory = joblib.Memory(Path(self.folder) / f"features-{VERSION}", verbose=0)
+        stored, arguments = memory.cache(describe), (image, self.n_segments, labels)
+        is_new = not stored.check_call_in_cache(*arguments)
+        described: DescribedImage = stored(*arguments)
+        if is_new:
+            memory.reduce_size(bytes_limit=self.most_bytes)
         return described
 
 
 class StoredImages(Sequence[DescribedImage]):
-    """Sequence of described images that are read from a cache when they are used.
+    """Sequence of described images that are read from the cache when they are used.
 
     Parameters
     ----------
     images : sequence of ndarray of uint8, shape (height, width, 3)
         RGB.
     describing : Describing
-        With a cache.
+        With a cache, which is filled in processes.
+    n_jobs : int or None
+    verbose : bool
+        Whether lines on standard error show the progress.
     """
 
-    def __init__(self, images: Sequence[Photograph], describing: Describing) -> None:
-        self._images, self._describing = images, describing
-        self._of_user: dict[int, Any] = {}
+    def __init__(
+        self,
+        images: Sequence[Photograph],
+        describing: Describing,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._images, self._plain = images, replace(describing, features=None)
+        work = joblib.delayed(_fill)
+        with Phase("superpixels and features", len(images), verbose) as line:
+            for _ in joblib.Parallel(n_jobs, return_as="generator")(
+                work(self._plain, image, i) for i, image in enumerate(images)
+            ):
+                line.step()
+        # A user's features stay in memory, as they may take long to compute and are few.
+        self._rows: list[Any] | None = None
+        if describing.features is not None:
+            self._rows = []
+            with Phase("features of your own", len(images), verbose) as line:
+                for i, image in enumerate(images):
+                    self._rows.append(describing(image, i).features[OWN])
+                    line.step()
 
     def __len__(self) -> int:
         return len(self._images)
 
     def __getitem__(self, index: Any) -> Any:
-        # A user's features stay in memory, as they may take long to compute and are few.
-        describing, features = self._describing, self._of_user.get(index)
-        if features is not None:
-            describing = replace(describing, features=None)
-        described = _describe(describing, self._images[index], index)
-        if features is not None:
-            described.features[OWN] = features
-        elif OWN in described.features:
-            self._of_user[index] = described.features[OWN]
+        described = self._plain(self._images[index], index)
+        if self._rows is not None:
+            described.features[OWN] = self._rows[index]
         return described
 
 
-def fill_cache(
-    images: Sequence[Photograph],
-    describing: Describing,
-    *,
-    n_jobs: int | None = None,
-    verbose: bool = False,
-) -> None:
-    """Describe images in processes, so that the cache has them all."""
-    work = joblib.delayed(_prepare)
-    with Phase("superpixels and features", len(images), verbose) as line:
-        plain = replace(describing, features=None)
-        for _ in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-            work(plain, image, i) for i, image in enumerate(images)
-        ):
-            line.step()
+def _fill(describing: Describing, image: Photograph, index: int) -> None:
+    """Describe an image, and leave the result in the cache alone."""
+    describing(image, index)
 
 
-def _prepare(describing: Describing, image: Photograph, index: int) -> None:
-    _describe(describing, image, index)
-
-
-def _describe(describing: Describing, image: Photograph, index: int) -> DescribedImage:
-    """Describe an image, and name it in errors of a user's superpixels and features."""
-    try:
-        return describing(image)
-    except Exception as error:
-        error.add_note(f"Raised for images[{index}].")
-        raise
-
-
-def describe_in_turn(
-    images: Sequence[Photograph],
-    describing: Describing,
-    *,
-    n_jobs: int | None = None,
-) -> Iterator[DescribedImage]:
-    """Describe images in their order, in processes.
-
-    The result is an iterator, so that not all need be in memory.
-    """
-    work = joblib.delayed(_describe)
-    results: Iterator[DescribedImage] = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-        work(describing, image, i) for i, image in enumerate(images)
-    )
-    return results
-
-
-def _read(path: Path) -> DescribedImage | None:
-    """Read the described image of a file, or return None if it is missing or damaged."""
-    try:
-        _, arrays = _FORMAT.read(path)
-    except DamagedFileError:
-        return None
-    counts = np.bincount(arrays["labels"].ravel(), minlength=len(arrays["sizes"]))
-    if not np.array_equal(counts, arrays["sizes"]) or (np.diff(arrays["edges"], axis=1) <= 0).any():
-        return None
-    alone = {name: array for name, array in arrays.items() if not name.startswith(_GROUP)}
-    return DescribedImage(**alone, features=below(_GROUP, arrays))
-
-
-_FORMAT = ArchiveFormat(
-    name="structboost-features",
-    version=1,
-    what="described image",
-    error=DamagedFileError,
-    remedy="delete it",
-    schema=lambda header, names: {"": Part(DescribedImage.schema)},
-    compressed=False,
-)
+def _checked_rows(rows: NDArray[np.float32], n: int) -> NDArray[np.float32]:
+    """Raise ValueError unless a user's features are a row of finite numbers for each superpixel."""
+    if rows.ndim != 2 or len(rows) != n:
+        raise ValueError(
+            f"features(image, labels) returned shape {rows.shape} for {n} superpixels; give one "
+            "row for each."
+        )
+    if not np.isfinite(rows).all():
+        raise ValueError("features(image, labels) returned numbers that are not finite.")
+    return rows

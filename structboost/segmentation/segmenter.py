@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from tempfile import TemporaryDirectory
@@ -24,13 +24,7 @@ from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf_model import CRFModel, calibrated_sharpness
 from structboost.segmentation.crf_training import CRFSettings, fit_tuned, images_of_search
 from structboost.segmentation.descriptors import DescribedImage, label_counts
-from structboost.segmentation.feature_cache import (
-    Describing,
-    FeatureCache,
-    StoredImages,
-    describe_in_turn,
-    fill_cache,
-)
+from structboost.segmentation.feature_cache import Describing, StoredImages
 from structboost.segmentation.image_files import (
     Mask,
     Photograph,
@@ -51,16 +45,11 @@ from structboost.segmentation.scribbles import (
     scribbled_labels,
 )
 from structboost.segmentation.segmenter_file import read_segmenter, write_segmenter
-from structboost.segmentation.unaries import (
-    OwnClassifiers,
-    OwnUnaries,
-    UnaryClassifiers,
-    UnarySettings,
-)
+from structboost.segmentation.unaries import OwnUnaries, UnaryClassifiers, UnarySettings
 from structboost.segmentation.unary_training import fit_unaries
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.validation import (
-    checked_n_jobs,
+    check_sequence,
     checked_positive,
     checked_seed,
     checked_whole_number,
@@ -69,85 +58,31 @@ from structboost.validation import (
 )
 from structboost.vision.images import checked_image
 
+# Types of parameters that are no numbers, and what to give.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "crf": (CRFSettings, "CRFSettings"),
+    "unaries": (UnarySettings | OwnUnaries, "UnarySettings or OwnUnaries"),
+    "superpixels": (Callable | None, "a function of an image, or None"),
+    "meaning": (LabelMap | None, "a LabelMap, or None"),
+    "cache": (str | PathLike | None, "the path of a folder, or None"),
+}
 
-def one_photograph(image: Any) -> Photograph:
-    """Return the pixels of a single image as RGB."""
-    if isinstance(image, list | tuple) or getattr(image, "ndim", 2) == 4:
-        raise ValueError(
-            f"image is a {type(image).__name__} of {len(image)}; give one image, "
-            "or use predict_in_turn for many."
-        )
-    return photograph(image, "image")
 
-
-def check_lengths(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
+def _check_lists(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
     """Raise TypeError or ValueError unless there is one of each for every image."""
-    _check_list(images, "images")
-    for name, listed in others.items():
-        if listed is not None or name == "masks":
-            _check_list(listed, name)
+    for name, listed in {"images": images, **others}.items():
+        if listed is None and name in ("scribbles", "groups"):
+            continue
+        check_sequence(listed, name, "give a list with one for each image")
+        shape: tuple[int, ...] = getattr(listed, "shape", ())
+        if len(shape) == 2 or (len(shape) == 3 and name == "images" and shape[2] in (3, 4)):
+            raise ValueError(
+                f"{name} is an array of shape {shape}, one picture; give a list, such as [{name}]."
+            )
         if listed is not None and len(images) != len(listed):
             raise ValueError(
                 f"There are {len(images)} images and {len(listed)} {name}; give one of each."
             )
-
-
-def _check_list(listed: Any, name: str) -> None:
-    """Raise TypeError unless a value may be a list of pictures or of groups."""
-    is_list = hasattr(listed, "__len__") and hasattr(listed, "__getitem__")
-    if not is_list or isinstance(listed, Mapping | Set | str | bytes | type):
-        what = f"one {type(listed).__name__}" if listed is not None else "None"
-        raise TypeError(f"{name} is {what}; give a list with one for each image.")
-    shape: Any = getattr(listed, "shape", ()) if isinstance(listed, np.ndarray) else ()
-    n_axes = len(shape)
-    if n_axes == 2 or (n_axes == 3 and name == "images" and shape[2] in (3, 4)):
-        raise ValueError(
-            f"{name} is an array of shape {shape}, one picture; give a list, such as [{name}]."
-        )
-
-
-def checked_pairs(
-    images: Sequence[Photograph],
-    masks: Sequence[Mask],
-    scribbles: Sequence[Mask] | None,
-    groups: Sequence[Any] | None,
-    *,
-    is_known: bool,
-    verbose: bool = False,
-) -> tuple[list[tuple[int, ...]], set[int]]:
-    """Check pairs and return the shape of each image and all values of the masks."""
-    check_lengths(images, masks=masks, scribbles=scribbles, groups=groups)
-    if len(images) < 2:
-        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
-    shapes: list[tuple[int, ...]] = []
-    values: set[int] = set()
-    with Phase("images and masks checked", len(images), verbose) as line:
-        for i in range(len(images)):
-            shape = checked_image(images[i], f"images[{i}]").shape[:2]
-            mask = mask_of(masks[i], f"masks[{i}]")
-            check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
-            if not is_known:
-                check_hard_edges(mask, f"masks[{i}]")
-            shapes.append(shape)
-            values.update(np.unique(mask).tolist())
-            line.step()
-    return shapes, values
-
-
-def indices_of_groups(groups: Sequence[Any] | None) -> list[int] | None:
-    """Return the index of each image's group.
-
-    ValueError if one is missing, or there is only one, without which no fold could be trained.
-    """
-    if groups is None:
-        return None
-    indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
-    if max(indices, default=1) == 0:
-        raise ValueError(
-            f"All {len(indices)} images are of the group {groups[0]}; give at least two groups, "
-            "as the images of a group are held out together."
-        )
-    return [int(index) for index in indices]
 
 
 Floats32 = NDArray[np.float32]
@@ -183,7 +118,8 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
     n_jobs : int or None
         Number of processes; the result does not depend on it.
     cache : str or path, optional
-        Folder that keeps the features of images.
+        Folder that keeps the features of images, at most 10 GB.  Its files are pickles, so only
+        trusted users may write there.
     verbose : int
         1 reports progress on standard error.
     meaning : LabelMap, optional
@@ -269,39 +205,66 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
             sizes differ, or an image or a mask cannot be used.  The message gives the index of the
             image.
         """
-        self._check_parameters()
-        indices_of_groups(groups)
-        is_known = self.meaning is not None
-        shapes, values = checked_pairs(
-            images, masks, scribbles, groups, is_known=is_known, verbose=bool(self.verbose)
-        )
-        meaning = meaning_of(values) if self.meaning is None else self.meaning
-        n_labels = meaning.n_labels(values)
-        self.meaning_ = meaning
-        if self.meaning is None and meaning.classes:
-            self._print_line(str(meaning))
+        for name, (kind, remedy) in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} is {shown(value)}; give {remedy}.")
+        for name in ("n_segments", "longest"):
+            checked_whole_number(getattr(self, name), name)
+        checked_seed(self.random_state, "random_state")
+        if self.C is not None:
+            checked_positive(self.C, "C")
+        _check_lists(images, masks=masks, scribbles=scribbles, groups=groups)
+        if len(images) < 2:
+            raise ValueError(
+                f"{len(images)} image is too few to train on; give at least 2, better 20."
+            )
+        # Parameters may change later.
+        self.sizes_, verbose = (self.n_segments, self.longest), bool(self.verbose)
+        indices = None
+        if groups is not None:
+            indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
+            if max(indices) == 0:
+                raise ValueError(
+                    f"All {len(indices)} images are of the group {groups[0]}; give at least two "
+                    "groups, as the images of a group are held out together."
+                )
+        values: set[int] = set()
+        with Phase("images and masks checked", len(images), verbose) as line:
+            for i in range(len(images)):
+                shape = checked_image(images[i], f"images[{i}]").shape
+                mask = mask_of(masks[i], f"masks[{i}]")
+                check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
+                if self.meaning is None:
+                    check_hard_edges(mask, f"masks[{i}]")
+                values.update(np.unique(mask).tolist())
+                line.step()
+        meaning = self.meaning_ = meaning_of(values) if self.meaning is None else self.meaning
+        self.n_labels_ = meaning.n_labels(values)
+        if self.n_labels_ != 2 and scribbles is not None:
+            raise ValueError(
+                f"Scribbles separate object and background, but the masks hold {self.n_labels_} "
+                "classes."
+            )
+        if self.meaning is None and meaning.classes and verbose:
+            sys.stderr.write(f"{meaning}\n")
         with TemporaryDirectory(prefix="structboost-") as folder:
-            describing = self._describing(self.cache or folder)
             small = self._small(images)
-            fill_cache(small, describing, n_jobs=self.n_jobs, verbose=bool(self.verbose))
-            stored = StoredImages(small, describing)
+            described = StoredImages(
+                small, self._describing(self.cache or folder), self.n_jobs, verbose
+            )
             counts, strokes = [], []
-            with Phase("classes of superpixels", len(images), bool(self.verbose)) as line:
-                for i, d in enumerate(stored):
-                    labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
-                    small_mask, shape = resized_mask(labels, d.labels.shape), d.labels.shape
-                    counts.append(label_counts(d.labels, small_mask, n_labels))
+            with Phase("classes of superpixels", len(images), verbose) as line:
+                for i, image in enumerate(described):
+                    mask = mask_of(masks[i], f"masks[{i}]")
+                    labels = resized_mask(meaning.labels(mask), image.labels.shape)
+                    counts.append(label_counts(image.labels, labels, self.n_labels_))
                     if scribbles is not None:
-                        name = f"scribbles[{i}]"
-                        strokes.append(resized_strokes(scribbles[i], shapes[i], shape, name))
+                        name, shape = f"scribbles[{i}]", image.labels.shape
+                        strokes.append(resized_strokes(scribbles[i], mask.shape, shape, name))
                     line.step()
             with one_blas_thread():
-                self._fit(
-                    stored,
-                    counts,
-                    None if scribbles is None else strokes,
-                    indices_of_groups(groups),
-                )
+                self._fit(described, counts, None if scribbles is None else strokes, indices)
         return self
 
     def predict(self, image: Photograph, scribbles: Mask | None = None) -> Mask:
@@ -327,10 +290,8 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
             If the image is not 8-bit, scribbles are missing or do not fit the image, or the model
             has more than two classes, of which none is the object.
         """
-        self._check_fitted()
-        pixels = one_photograph(image)
-        described = self._describe(pixels)
-        return self._mask(described, pixels, scribbles)
+        pixels, described = self._described(image)
+        return self._segmented(described, pixels, scribbles)[0]
 
     def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> Floats32:
         """Predict the probability of each class at each pixel, at the size of the image.
@@ -368,11 +329,8 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         probabilities : ndarray of float32, shape (height, width, n_labels)
             The probabilities of a pixel sum to 1.
         """
-        self._check_fitted()
-        pixels = one_photograph(image)
-        described = self._describe(pixels)
-        probabilities = self._probabilities(described, pixels.shape, scribbles).astype(np.float32)
-        mask = self._mask(described, pixels, scribbles)
+        pixels, described = self._described(image)
+        mask, probabilities = self._segmented(described, pixels, scribbles)
         return mask, resized_mask(probabilities[described.labels], pixels.shape)
 
     def score(
@@ -399,7 +357,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
             If lengths differ, and from :meth:`predict`.
         """
         self._check_fitted()
-        check_lengths(images, masks=masks, scribbles=scribbles)
+        _check_lists(images, masks=masks, scribbles=scribbles)
         predicted = self.predict_in_turn(images, scribbles)
         truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
         counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, predicted, strict=True)]
@@ -429,46 +387,13 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         NotFittedError
             If there is no model.
         """
-        check_lengths(images, scribbles=scribbles)
-        for i, described in enumerate(self._describe_in_turn(images)):
+        self._check_fitted()
+        _check_lists(images, scribbles=scribbles)
+        in_turn = self._describing(self.cache).in_turn(self._small(images), self.n_jobs)
+        for i, described in enumerate(in_turn):
             pixels = photograph(images[i], f"images[{i}]")
             strokes = None if scribbles is None else scribbles[i]
-            yield self._mask(described, pixels, strokes, f"scribbles[{i}]")
-
-    def superpixel_labels(self, image: DescribedImage, scribbles: Mask | None = None) -> IntArray:
-        """Predict the class of each superpixel.
-
-        Parameters
-        ----------
-        image : DescribedImage
-            Superpixels, edges and features of the image.
-        scribbles : ndarray of uint8, optional
-            Scribbles at the size of the described image.
-
-        Returns
-        -------
-        labels : ndarray of int64, shape (n_superpixels,)
-            Class of each superpixel.
-        """
-        graph = self.graph(image, scribbles)
-        return self.crf_model_.labels(graph, self._fixed_labels(image, scribbles))
-
-    def graph(self, image: DescribedImage, scribbles: Mask | None = None) -> SuperpixelGraph:
-        """Build the CRF of an image, with potentials of its superpixels and edges.
-
-        Parameters
-        ----------
-        image, scribbles
-            As for :meth:`superpixel_labels`.
-
-        Returns
-        -------
-        graph : SuperpixelGraph
-            An input of the task.
-        """
-        self._check_fitted()
-        with one_blas_thread():
-            return self._graph(image, self._log_probabilities(image, scribbles))
+            yield self._segmented(described, pixels, strokes, f"scribbles[{i}]")[0]
 
     @property
     def needs_scribbles(self) -> bool:
@@ -483,7 +408,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
-        n_segments, longest = self._sizes()
+        n_segments, longest = self.sizes_
         write_segmenter(path, {**vars(self), "n_segments": n_segments, "longest": longest})
 
     @override
@@ -493,26 +418,6 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         segmenter.__dict__.update(read_segmenter(path))
         segmenter.sizes_ = segmenter.n_segments, segmenter.longest
         return segmenter
-
-    def _check_parameters(self) -> None:
-        checked_whole_number(self.n_segments, "n_segments")
-        checked_whole_number(self.longest, "longest")
-        checked_seed(self.random_state, "random_state")
-        checked_n_jobs(self.n_jobs)
-        if self.C is not None:
-            checked_positive(self.C, "C")
-        if not isinstance(self.crf, CRFSettings):
-            raise TypeError(f"crf is {shown(self.crf)}; give CRFSettings.")
-        if not isinstance(self.unaries, (UnarySettings, OwnUnaries)):
-            raise TypeError(f"unaries is {shown(self.unaries)}; give UnarySettings or OwnUnaries.")
-        if not (self.superpixels is None or callable(self.superpixels)):
-            raise TypeError(
-                f"superpixels is {shown(self.superpixels)}; give a function of an image, or None."
-            )
-        if not isinstance(self.meaning, LabelMap | None):
-            raise TypeError(f"meaning is {shown(self.meaning)}; give a LabelMap, or None.")
-        if not isinstance(self.cache, str | PathLike | None):
-            raise TypeError(f"cache is {shown(self.cache)}; give the path of a folder, or None.")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "crf_model_"):
@@ -525,29 +430,21 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         scribbles: Sequence[Mask] | None,
         groups: Sequence[int] | None,
     ) -> None:
-        self.n_labels_ = int(counts[0].shape[1])
-        self.classifiers_: UnaryClassifiers | OwnClassifiers | None = None
+        self.classifiers_: UnaryClassifiers | None = None
+        settings: dict[str, Any] = {"random_state": self.random_state, "groups": groups}
+        settings["verbose"] = verbose = bool(self.verbose)
         if scribbles is None:
             self.classifiers_, log_probabilities = fit_unaries(
-                images,
-                counts,
-                self.unaries,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-                verbose=bool(self.verbose),
-                groups=groups,
+                images, counts, self.unaries, n_jobs=self.n_jobs, **settings
             )
         else:
-            if self.n_labels_ != 2:
-                raise ValueError(
-                    "Scribbles separate object and background, but the masks hold "
-                    f"{self.n_labels_} classes."
-                )
             log_probabilities = [
-                self._log_probabilities(image, strokes, f"scribbles[{i}]")
+                scribble_log_probabilities(
+                    image, scribbled_labels(image, strokes, f"scribbles[{i}]")
+                )
                 for i, (image, strokes) in enumerate(zip(images, scribbles, strict=True))
             ]
-        with Phase("potentials", len(images), bool(self.verbose)) as line:
+        with Phase("potentials", len(images), verbose) as line:
             geometries = []
             for image in images:
                 geometries.append(image.geometry())
@@ -555,113 +452,73 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
             pairs = list(zip(geometries, log_probabilities, strict=True))
             self.scale_ = PotentialScale.of(
                 [
-                    unary_potentials(image, rows, appearance=not self.needs_scribbles)
-                    for image, rows in pairs[:: -(-len(pairs) // _SCALED)]
+                    unary_potentials(*pair, appearance=not self.needs_scribbles)
+                    for pair in pairs[:: -(-len(pairs) // _SCALED)]
                 ]
             )
             graphs = [self._graph(*pair) for pair in pairs]
-        trainer, self.C_, self.validation_ = fit_tuned(
-            graphs,
-            counts,
-            self.crf,
-            self.C,
-            random_state=self.random_state,
-            groups=groups,
-            verbose=bool(self.verbose),
-        )
+        trainer, self.C_, self.validation_ = fit_tuned(graphs, counts, self.crf, self.C, **settings)
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
-        # Parameters may change later.
-        self.sizes_ = self.n_segments, self.longest
-        model = CRFModel.of(trainer)
+        self.crf_model_ = CRFModel.of(trainer)
         some = images_of_search(len(graphs), self.crf.search_images, groups, self.random_state)
-        costs = [model.label_costs(graphs[i]) for i in some]
+        costs = [self.crf_model_.labels_and_costs(graphs[i])[1] for i in some]
         self.sharpness_ = calibrated_sharpness(costs, [counts[i] for i in some])
-        self.crf_model_ = model
 
     def _graph(self, image: DescribedImage, log_probabilities: FloatArray) -> SuperpixelGraph:
         return superpixel_graph(
             image, log_probabilities, self.scale_, appearance=not self.needs_scribbles
         )
 
-    def _log_probabilities(
-        self, image: DescribedImage, scribbles: Mask | None, name: str = "scribbles"
-    ) -> FloatArray:
-        """Return log-probabilities, shape (n_superpixels, n_classifiers, n_labels)."""
-        if self.classifiers_ is not None:
-            return self.classifiers_.log_probabilities(image)
-        if scribbles is None:
-            raise ValueError("The model was trained with scribbles; give scribbles for each image.")
-        return scribble_log_probabilities(image, scribbled_labels(image, scribbles, name))
-
-    def _mask(
+    def _segmented(
         self,
         described: DescribedImage,
         pixels: Photograph,
         scribbles: Mask | None,
         name: str = "scribbles",
-    ) -> Mask:
-        """Return classes at the size of the image, with outlines that follow it."""
-        strokes = self._strokes(scribbles, pixels.shape, described, name)
-        labels = self.superpixel_labels(described, strokes).astype(np.uint8)
-        return refine_mask(pixels, labels[described.labels])
+    ) -> tuple[Mask, Floats32]:
+        """Return the mask of an image, and the probabilities of its superpixels."""
+        fixed = None
+        if scribbles is not None:
+            if self.n_labels_ != 2:
+                raise ValueError(
+                    f"{name} separates object and background, but the model has {self.n_labels_} "
+                    "classes; leave it out, or train a model of one class against the others "
+                    "(LabelMap(foreground=...), --foreground)."
+                )
+            strokes = resized_strokes(scribbles, pixels.shape, described.labels.shape, name)
+            fixed = scribbled_labels(described, strokes, name, of_both_kinds=self.needs_scribbles)
+        with one_blas_thread():
+            if self.classifiers_ is not None:
+                log_probabilities = self.classifiers_.log_probabilities(described)
+            elif fixed is None:
+                raise ValueError(
+                    "The model was trained with scribbles; give scribbles for each image."
+                )
+            else:
+                log_probabilities = scribble_log_probabilities(described, fixed)
+            graph = self._graph(described, log_probabilities)
+        labels, costs = self.crf_model_.labels_and_costs(graph, fixed)
+        mask = refine_mask(pixels, labels.astype(np.uint8)[described.labels])
+        return mask, softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
 
-    def _strokes(
-        self,
-        scribbles: Mask | None,
-        shape: tuple[int, ...],
-        described: DescribedImage,
-        name: str,
-    ) -> Mask | None:
-        if scribbles is None:
-            return None
+    def _described(self, image: Any) -> tuple[Photograph, DescribedImage]:
+        """Return the pixels of a single image as RGB, and their description."""
         self._check_fitted()
-        if self.n_labels_ != 2:
+        if isinstance(image, list | tuple) or getattr(image, "ndim", 2) == 4:
             raise ValueError(
-                f"{name} separates object and background, but the model has {self.n_labels_} "
-                "classes; leave it out, or train a model of one class against the others "
-                "(LabelMap(foreground=...), --foreground)."
+                f"image is a {type(image).__name__} of {len(image)}; give one image, "
+                "or use predict_in_turn for many."
             )
-        return resized_strokes(scribbles, shape, described.labels.shape, name)
-
-    def _fixed_labels(self, described: DescribedImage, strokes: Mask | None) -> IntArray | None:
-        if strokes is None:
-            return None
-        return scribbled_labels(described, strokes, of_both_kinds=self.needs_scribbles)
-
-    def _probabilities(
-        self, described: DescribedImage, shape: tuple[int, ...], scribbles: Mask | None
-    ) -> FloatArray:
-        """Compute the probability of each class for each superpixel."""
-        strokes = self._strokes(scribbles, shape, described, "scribbles")
-        fixed = self._fixed_labels(described, strokes)
-        costs = self.crf_model_.label_costs(self.graph(described, strokes), fixed)
-        return np.asarray(softmax(-self.sharpness_ * costs, axis=1), np.float64)
-
-    def _describe(self, pixels: Photograph) -> DescribedImage:
-        return self._describing(self.cache)(shrink_to(pixels, self._sizes()[1]))
-
-    def _describe_in_turn(self, images: Sequence[Photograph]) -> Iterator[DescribedImage]:
-        return describe_in_turn(
-            self._small(images), self._describing(self.cache), n_jobs=self.n_jobs
-        )
+        pixels = photograph(image, "image")
+        return pixels, self._describing(self.cache)(shrink_to(pixels, self.sizes_[1]))
 
     def _small(self, images: Sequence[Photograph]) -> ReadWhenUsed:
         """Return a sequence of the photographs, each checked and shrunk when it is used."""
         return ReadWhenUsed(
             range(len(images)),
-            lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self._sizes()[1]),
+            lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.sizes_[1]),
         )
 
     def _describing(self, folder: str | PathLike[str] | None) -> Describing:
         features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
-        cache = None if folder is None else FeatureCache(folder)
-        return Describing(self._sizes()[0], cache, self.superpixels, features)
-
-    def _sizes(self) -> tuple[int, int]:
-        """Return the number of superpixels and the longest side, of training if there was one."""
-        sizes: tuple[int, int] = getattr(self, "sizes_", (self.n_segments, self.longest))
-        return sizes
-
-    def _print_line(self, text: str) -> None:
-        if self.verbose:
-            sys.stderr.write(f"{text}\n")
+        return Describing(self.sizes_[0], self.superpixels, features, folder)

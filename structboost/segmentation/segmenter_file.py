@@ -14,7 +14,6 @@ from structboost.errors import ModelFileError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
 from structboost.files.schema import (
     Array,
-    DamagedFileError,
     Part,
     Schema,
     below,
@@ -31,17 +30,19 @@ from structboost.segmentation.masks import LabelMap
 from structboost.segmentation.potentials import PAIRWISE, PotentialScale, n_unary_potentials
 from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES
 from structboost.segmentation.unaries import (
+    ALL,
     GROUPS,
+    N_JOINT,
     WORDS,
     BoostedTrees,
     JointClassifier,
     UnaryClassifiers,
     UnarySettings,
-    n_joint_features,
 )
 
 _PARAMETERS = ("n_segments", "longest", "C", "random_state")
 _MOST_FOLDS = 1000
+_KINDS: dict[str, Any] = {**dict.fromkeys(GROUPS, BoostedTrees), ALL: JointClassifier}
 
 
 def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None:
@@ -62,17 +63,15 @@ def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None
         "meaning": asdict(parts["meaning_"]),
         "sharpness": parts["sharpness_"],
         "interrupted": bool(parts["interrupted_"]),
-        "groups": None
-        if classifiers is None
-        else {group: len(classifiers.groups[group]) for group in GROUPS},
-        "joint": None if classifiers is None else len(classifiers.joint),
+        "folds": None if classifiers is None else len(classifiers.by_group[ALL]),
     }
     arrays: Arrays = prefixed("crf/", parts["crf_model_"].to_arrays())
     arrays |= prefixed("scale/", vars(parts["scale_"]))
     if classifiers is not None:
         arrays["codebook"] = classifiers.codebook
-        for place, classifier in _places(classifiers).items():
-            arrays |= prefixed(f"{place}/", classifier.to_arrays())
+        for group, each in classifiers.by_group.items():
+            for fold, classifier in enumerate(each):
+                arrays |= prefixed(f"{group}/{fold}/", classifier.to_arrays())
     FORMAT.write(path, header, arrays)
 
 
@@ -83,9 +82,13 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
     damaged, or is of another version or other features.
     """
     with FORMAT.opened(path) as (header, arrays):
-        sizes = _sizes(header)
+        sizes, parameters = _sizes(header), header["parameters"]
+        for name in ("n_segments", "longest"):
+            whole_number(parameters[name], name, 1)
+        if parameters["C"] is not None:
+            finite_number(parameters["C"], "C")
         return {
-            **_parameters(header),
+            **{name: parameters[name] for name in _PARAMETERS},
             "crf": CRFSettings(**header["crf"]),
             "unaries": UnarySettings(**header["unaries"]),
             "meaning_": LabelMap.from_record(header["meaning"]),
@@ -97,7 +100,7 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             "validation_": [(float(C), float(score)) for C, score in header["validation"]],
             "crf_model_": CRFModel.from_arrays(sizes["n_labels"], below("crf/", arrays), sizes),
             "scale_": PotentialScale(**below("scale/", arrays)),
-            "classifiers_": None if header["groups"] is None else _classifiers(header, arrays),
+            "classifiers_": None if header["folds"] is None else _classifiers(header, arrays),
         }
 
 
@@ -112,24 +115,24 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
         "crf/": Part(CRFModel.schema),
         "scale/": Part(PotentialScale.schema, {"n_unary": sizes["n_unary"]}),
     }
-    if header["groups"] is None:
+    if header["folds"] is None:
         return schema
-    labels = {"n_labels": sizes["n_labels"]}
     schema[""] = Part({"codebook": Array("float32", ("n_words", WORD_WIDTH))})
-    widths: dict[str, int | str] = {**GROUP_WIDTHS, WORDS: "n_words"}
-    for group in GROUPS:
-        for fold in range(whole_number(header["groups"][group], "number of folds", 1, _MOST_FOLDS)):
-            schema[f"groups/{group}/{fold}/"] = Part(
-                BoostedTrees.schema, {**labels, "n_features": widths[group]}
-            )
-    for fold in range(whole_number(header["joint"], "number of folds", 1, _MOST_FOLDS)):
-        schema[f"joint/{fold}/"] = Part(JointClassifier.schema, labels)
+    widths: dict[str, Any] = {
+        **GROUP_WIDTHS,
+        WORDS: "n_words",
+        ALL: f"n_words + n_words + {N_JOINT}",
+    }
+    for fold in range(whole_number(header["folds"], "number of folds", 1, _MOST_FOLDS)):
+        for group, kind in _KINDS.items():
+            n_features = {"n_labels": sizes["n_labels"], "n_features": widths[group]}
+            schema[f"{group}/{fold}/"] = Part(kind.schema, n_features)
     return schema
 
 
 def _sizes(header: Header) -> dict[str, int]:
     n_labels = whole_number(header["n_labels"], "number of labels", 2, VOID)
-    by_scribbles = header["groups"] is None
+    by_scribbles = header["folds"] is None
     n_classifiers = N_SCRIBBLE_FEATURES if by_scribbles else len(GROUPS) + 1
     n_unary = n_unary_potentials(n_classifiers, n_labels, appearance=not by_scribbles)
     # The indicators of all labels but the first are potentials as well.
@@ -141,45 +144,20 @@ def _sizes(header: Header) -> dict[str, int]:
     }
 
 
-def _parameters(header: Header) -> Header:
-    parameters = header["parameters"]
-    for name in ("n_segments", "longest"):
-        whole_number(parameters[name], name, 1)
-    if parameters["C"] is not None:
-        finite_number(parameters["C"], "C")
-    return {name: parameters[name] for name in _PARAMETERS}
-
-
 def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
-    def build(kind: Any, place: str, n_folds: int) -> list[Any]:
-        places = [f"{place}/{fold}/" for fold in range(n_folds)]
-        return [kind.from_arrays(below(place, arrays)) for place in places]
-
-    groups = {
-        group: build(BoostedTrees, f"groups/{group}", n_folds)
-        for group, n_folds in header["groups"].items()
+    by_group = {
+        group: [
+            kind.from_arrays(below(f"{group}/{fold}/", arrays), header["n_labels"])
+            for fold in range(header["folds"])
+        ]
+        for group, kind in _KINDS.items()
     }
-    joint = build(JointClassifier, "joint", header["joint"])
-    n_words = len(arrays["codebook"])
-    if any(len(classifier.mean) != n_joint_features(n_words) for classifier in joint):
-        raise DamagedFileError("its joint classifiers are of other features")
-    return UnaryClassifiers(header["n_labels"], arrays["codebook"], groups, joint)
-
-
-def _places(classifiers: UnaryClassifiers) -> dict[str, BoostedTrees | JointClassifier]:
-    of_groups = {
-        f"groups/{group}/{fold}": trees
-        for group in GROUPS
-        for fold, trees in enumerate(classifiers.groups[group])
-    }
-    return of_groups | {
-        f"joint/{fold}": classifier for fold, classifier in enumerate(classifiers.joint)
-    }
+    return UnaryClassifiers(header["n_labels"], arrays["codebook"], by_group)
 
 
 FORMAT = ArchiveFormat(
     name="structboost-segmenter",
-    version=4,
+    version=5,
     what="structboost segmenter",
     error=ModelFileError,
     remedy="train the model again, or take another copy of the file",

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -55,7 +54,6 @@ class BoostedTrees:
     schema: ClassVar[Mapping[str, Array]] = {
         **{name: TreeTable.schema[name] for name in _TREE},
         "classes": Array("int64", ("n_present",), low=0, high="n_labels - 1", rising=True),
-        "n_classes": Array("int64", (), low="n_labels", high="n_labels"),
     }
 
     trees: TreeTable
@@ -83,24 +81,19 @@ class BoostedTrees:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays for a model file."""
-        arrays = {name: getattr(self.trees, name) for name in _TREE}
-        return arrays | {"classes": self.classes, "n_classes": np.array(self.n_classes, np.int64)}
+        return {name: getattr(self.trees, name) for name in _TREE} | {"classes": self.classes}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> BoostedTrees:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> BoostedTrees:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
-        DamagedFileError if the trees are not complete, or do not fit the classes.
+        ValueError if the trees are not complete, or do not fit the classes.
         """
         classes = arrays["classes"]
-        try:
-            trees = TreeTable(*(arrays[name] for name in _TREE))
-        except ValueError as error:
-            raise DamagedFileError(str(error)) from error
-        is_single = len(classes) == 1
-        if not len(classes) or len(trees) % _n_sums(classes) or not (len(trees) or is_single):
+        trees = TreeTable(*(arrays[name] for name in _TREE))
+        if not len(classes) or len(trees) % _n_sums(classes) or (len(classes) > 1 > len(trees)):
             raise DamagedFileError("its trees do not fit their classes")
-        return cls(trees, classes, int(arrays["n_classes"]))
+        return cls(trees, classes, n_classes)
 
 
 def fit_trees(
@@ -173,7 +166,6 @@ class JointClassifier:
         "weights": Array("float32", ("n_classes", "n_features")),
         "constants": Array("float32", ("n_classes",)),
         "classes": Array("int64", ("n_classes",), low=0, high="n_labels - 1", rising=True),
-        "n_labels": Array("int64", (), low="n_labels", high="n_labels"),
     }
 
     mean: Rows
@@ -189,7 +181,8 @@ class JointClassifier:
         A label absent from training is less likely than all others.
         """
         scores = (
-            _compressed(rows, self.mean, self.spread) @ self.weights.T + self.constants
+            _compressed(rows, self.mean, self.spread, np.empty_like(rows)) @ self.weights.T
+            + self.constants
         ).astype(np.float64)
         scores -= scores.max(axis=1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
@@ -201,17 +194,17 @@ class JointClassifier:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays for a model file."""
-        return vars(self) | {"n_labels": np.array(self.n_labels, np.int64)}
+        return {name: getattr(self, name) for name in self.schema}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> JointClassifier:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> JointClassifier:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
         DamagedFileError if there is no class.
         """
         if not len(arrays["classes"]):
             raise DamagedFileError("its joint classifier has no class")
-        return cls(**{**dict[str, Any](arrays), "n_labels": int(arrays["n_labels"])})
+        return cls(**arrays, n_labels=n_labels)
 
 
 def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> Rows:
@@ -234,18 +227,18 @@ def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> R
     return np.hstack([*blocks, np.broadcast_to(whole, (len(areas), len(whole)))]).astype(np.float32)
 
 
-def n_joint_features(n_words: int) -> int:
-    """Return the number of columns of :func:`joint_rows` with ``n_words`` words."""
-    widths = {**GROUP_WIDTHS, "words": n_words}
-    n_local = sum(widths.values()) + N_OF_PLACE + _PLACES**2
-    nearby = len(_COLOUR_STEPS) * widths["colour"]
-    return n_local + nearby + sum(widths[group] for group in _OF_THE_IMAGE)
+# Columns of :func:`joint_rows` beside two for each visual word.
+N_JOINT = (
+    sum(GROUP_WIDTHS.values())
+    + N_OF_PLACE
+    + _PLACES**2
+    + len(_COLOUR_STEPS) * GROUP_WIDTHS["colour"]
+    + sum(GROUP_WIDTHS[group] for group in _OF_THE_IMAGE[1:])
+)
 
 
-def fit_joint(
-    rows: Rows, labels: IntArray, n_labels: int, *, overwrite: bool = False
-) -> JointClassifier:
-    """Train on the :func:`joint_rows` of several images, which may be overwritten."""
+def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:
+    """Train on the :func:`joint_rows` of several images, which are overwritten to save memory."""
     mean, spread = rows.mean(axis=0), _stds(rows)
     spread = np.where(spread > _LEAST_STD, spread, np.float32(1.0))
     classes = np.unique(labels)
@@ -254,10 +247,10 @@ def fit_joint(
         return JointClassifier(mean, spread, nothing, np.zeros(1, np.float32), classes, n_labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early against overfitting
-        shrink_to = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
-            _compressed(rows, mean, spread, rows if overwrite else None), labels
+        fitted = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
+            _compressed(rows, mean, spread, out=rows), labels
         )
-    weights, constants = shrink_to.coef_.astype(np.float32), shrink_to.intercept_.astype(np.float32)
+    weights, constants = fitted.coef_.astype(np.float32), fitted.intercept_.astype(np.float32)
     if len(classes) == 2:  # one row, for the second
         weights, constants = np.vstack((0 * weights, weights)), np.append(0 * constants, constants)
     return JointClassifier(mean, spread, weights, constants, classes, n_labels)
@@ -277,9 +270,8 @@ def _stds(rows: Rows) -> Rows:
     return np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
 
 
-def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows | None = None) -> Rows:
+def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows) -> Rows:
     """Take signed square roots of the standardised features, against outliers."""
-    out = np.empty(rows.shape, np.float32) if out is None else out
     for first in range(0, len(rows), _BLOCK):
         scaled = (rows[first : first + _BLOCK] - mean) / spread
         np.copysign(np.sqrt(np.abs(scaled)), scaled, out=out[first : first + _BLOCK])
@@ -294,7 +286,10 @@ GROUPS = (
     "colour",
     *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp") for size in PATCH_SIZES),
 )
+ALL = "all features"  # name of the classifier on all groups
+OWN = "own"  # name of a user's features among those of an image
 _LEAST_PROBABILITY = 1e-6
+_LEAST_OF_USERS = 1e-4
 # Probabilities of independent groups would multiply, and averaging log-odds would be too cautious;
 # the groups are in between.
 _SHARPNESS = 1.5
@@ -330,52 +325,44 @@ class UnarySettings:
 
 @dataclass(frozen=True, repr=False)
 class UnaryClassifiers:
-    """Trained classifiers of all folds, whose log-probabilities are averaged on new images.
+    """Trained classifiers of some folds, whose log-probabilities are averaged on new images.
 
     Attributes
     ----------
     n_labels : int
-    codebook : ndarray of float32, shape (n_words, 144)
-    groups : dict of str to list of BoostedTrees
-        For each group of features, one classifier per fold.
-    joint : list of JointClassifier
-        Classifiers on all features, one per fold.
+    codebook : ndarray of float32, shape (n_words, 144), or None
+        Visual words of the built-in features; None with a user's features.
+    by_group : dict of str to list
+        For each group of features the classifiers, one per fold; that on all features comes last,
+        or is the only one.
     """
 
     n_labels: int
-    codebook: NDArray[np.float32]
-    groups: Mapping[str, Sequence[BoostedTrees]]
-    joint: Sequence[JointClassifier]
+    codebook: NDArray[np.float32] | None
+    by_group: Mapping[str, Sequence[Any]]
 
     def __repr__(self) -> str:
-        return f"UnaryClassifiers(<{self.n_labels} labels, {len(self.joint)} folds>)"
-
-    def of_fold(self, fold: int) -> UnaryClassifiers:
-        """Return the classifiers that were trained without a fold."""
-        groups = {group: [classifiers[fold]] for group, classifiers in self.groups.items()}
-        return UnaryClassifiers(self.n_labels, self.codebook, groups, [self.joint[fold]])
+        return f"UnaryClassifiers(<{self.n_labels} labels, {len(self.by_group[ALL])} folds>)"
 
     def log_probabilities(self, image: DescribedImage) -> FloatArray:
-        """Return log-probabilities, shape (n_superpixels, n_classifiers, n_labels).
-
-        The joint classifier comes last.
-        """
-        features = group_features(image, word_histograms(image, self.codebook))
-        by_group = [
-            np.mean([trees.log_probabilities(rows) for trees in self.groups[group]], axis=0)
-            for group, rows in features.items()
+        """Return log-probabilities, shape (n_superpixels, n_classifiers, n_labels)."""
+        rows = rows_by_group(image, self.codebook)
+        each = [
+            np.mean([one.log_probabilities(rows[group]) for one in classifiers], axis=0)
+            for group, classifiers in self.by_group.items()
         ]
-        log_probabilities = np.stack(by_group, axis=1)
-        rows = joint_rows(image, features)
-        jointly = np.mean([classifier.log_probabilities(rows) for classifier in self.joint], axis=0)
-        return np.concatenate((log_probabilities, jointly[:, None, :]), axis=1)
+        return np.stack(each, axis=1)
 
 
-def group_features(
-    image: DescribedImage, histograms: NDArray[np.float32]
+def rows_by_group(
+    image: DescribedImage, codebook: NDArray[np.float32] | None
 ) -> dict[str, NDArray[Any]]:
-    """Return the features by group, with ``histograms`` as those of the visual words."""
-    return {group: histograms if group == WORDS else image.features[group] for group in GROUPS}
+    """Return the features of superpixels by group, those of the user alone without a codebook."""
+    if codebook is None:
+        return {ALL: image.features[OWN]}
+    groups: dict[str, NDArray[Any]] = {WORDS: word_histograms(image, codebook)}
+    groups |= {group: image.features[group] for group in GROUPS[1:]}
+    return {**groups, ALL: joint_rows(image, groups)}
 
 
 def log_odds(log_probabilities: FloatArray) -> FloatArray:
@@ -395,12 +382,6 @@ def combine(log_probabilities: FloatArray) -> FloatArray:
         scores = _SHARPNESS * log_probabilities.mean(axis=1)
     scores = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-
-
-OWN = "own"  # among the features of an image
-_LEAST_OF_USERS = 1e-4
-
-Features = Callable[[NDArray[np.uint8], NDArray[np.int32]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -425,78 +406,22 @@ class OwnUnaries:
     """
 
     classifier: Any
-    features: Features | None = None
+    features: Callable[[NDArray[np.uint8], NDArray[np.int32]], NDArray[Any]] | None = None
     n_folds: int = 3
     n_rows: int = 60_000
 
-    def fit(self, rows: NDArray[Any], labels: IntArray, n_labels: int) -> Any:
-        """Train a clone of the classifier on superpixels.
 
-        Parameters
-        ----------
-        rows : ndarray, shape (n_superpixels, n_features)
-            Features of superpixels.
-        labels : ndarray of int64, shape (n_superpixels,)
-            Class of each.
-        n_labels : int
-            Number of classes, some of which may not occur.
-
-        Returns
-        -------
-        classifier : scikit-learn classifier
-            The trained clone.
-        """
-        return clone(self.classifier).fit(rows, labels)
-
-
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class OwnClassifiers:
-    """Trained classifiers of all folds, whose probabilities are averaged on new images.
-
-    Attributes
-    ----------
-    n_labels : int
-    codebook : ndarray of float32, shape (n_words, 144), or None
-        Visual words of the built-in features; None with a user's features.
-    classifiers : list of estimators
-    """
+    """Trained clones of a user's classifier, whose probabilities are averaged."""
 
     n_labels: int
-    codebook: NDArray[np.float32] | None
     classifiers: Sequence[Any]
 
-    def __repr__(self) -> str:
-        return f"OwnClassifiers(<{self.n_labels} labels, {len(self.classifiers)} folds>)"
-
-    def rows(self, image: DescribedImage) -> NDArray[Any]:
-        """Return the features of the superpixels."""
-        if self.codebook is None:
-            return image.features[OWN]
-        return joint_rows(image, group_features(image, word_histograms(image, self.codebook)))
-
-    def log_probabilities(self, image: DescribedImage) -> FloatArray:
-        """Return the log-probabilities of the labels, shape (n_superpixels, 1, n_labels)."""
-        rows = self.rows(image)
+    def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
+        """Return the log-probabilities of the labels, shape (n, n_labels)."""
         probabilities = np.zeros((len(rows), self.n_labels))
         for classifier in self.classifiers:
             probabilities[:, classifier.classes_] += classifier.predict_proba(rows)
         probabilities = np.maximum(probabilities / len(self.classifiers), _LEAST_OF_USERS)
-        return np.asarray(
-            np.log(probabilities / probabilities.sum(axis=1, keepdims=True))[:, None, :]
-        )
-
-
-def own_features(features: Features, image: NDArray[np.uint8], described: DescribedImage) -> Any:
-    """Compute and check the rows of a user's features.
-
-    ValueError if there is not one row of finite numbers for each superpixel.
-    """
-    rows = np.asarray(features(image, described.labels), np.float32)
-    if rows.ndim != 2 or len(rows) != described.n_superpixels:
-        raise ValueError(
-            f"features(image, labels) returned shape {rows.shape} for {described.n_superpixels} "
-            "superpixels; give one row for each."
-        )
-    if not np.isfinite(rows).all():
-        raise ValueError("features(image, labels) returned numbers that are not finite.")
-    return rows
+        return np.asarray(np.log(probabilities / probabilities.sum(axis=1, keepdims=True)))

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
-from structboost.segmentation.descriptors import (
-    DescribedImage,
-    learn_codebook,
-    word_histograms,
-)
+from structboost.segmentation.descriptors import DescribedImage, learn_codebook
 from structboost.segmentation.unaries import (
+    ALL,
     GROUPS,
-    BoostedTrees,
     OwnClassifiers,
     OwnUnaries,
     UnaryClassifiers,
     UnarySettings,
     fit_joint,
     fit_trees,
-    group_features,
-    joint_rows,
+    rows_by_group,
 )
 from structboost.selection.folds import parts_of_groups
 
-_JOINT = "all features"
+# Trains on rows, labels and the number of labels.
+_Fit = Callable[..., Any]
 
 
 def fit_unaries(
@@ -45,7 +42,7 @@ def fit_unaries(
     n_jobs: int | None = None,
     verbose: bool = False,
     groups: Sequence[int] | None = None,
-) -> tuple[UnaryClassifiers | OwnClassifiers, list[FloatArray]]:
+) -> tuple[UnaryClassifiers, list[FloatArray]]:
     """Train the classifiers on the superpixels of some images.
 
     The images are used one after the other, a few times each, so that not all need be in memory.
@@ -67,7 +64,7 @@ def fit_unaries(
 
     Returns
     -------
-    classifiers : UnaryClassifiers or OwnClassifiers
+    classifiers : UnaryClassifiers
     log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
         For each image, by classifiers that were trained without it.
 
@@ -79,198 +76,108 @@ def fit_unaries(
     if len(images) < 2:
         raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
     settings = settings or UnarySettings()
-    training = _Training(counts, settings.n_folds, random_state, groups)
+    n_labels, stacked = counts[0].shape[1], np.concatenate(counts)
+    labels, usable = np.argmax(stacked, axis=1), stacked.sum(axis=1) > 0
+    if not usable.any():
+        raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
+    fold_of = parts_of_groups(groups, len(counts), settings.n_folds, random_state)
+    folds = range(int(fold_of.max()) + 1)
+    # Superpixels to train on, for each fold those of the others.
+    candidates = [usable & (np.repeat(fold_of, list(map(len, counts))) != fold) for fold in folds]
+    candidates = [inside if inside.any() else usable for inside in candidates]
+
+    def draw(n_rows: int, *, rare_more_often: bool = False) -> list[IntArray]:
+        """Draw at most ``n_rows`` superpixels for each fold."""
+        drawn = []
+        for fold, inside in enumerate(candidates):
+            rows, weights = np.flatnonzero(inside), None
+            if rare_more_often:
+                weights = 1.0 / np.sqrt(np.bincount(labels[rows])[labels[rows]])
+                weights /= weights.sum()
+            if len(rows) > n_rows:
+                random = np.random.default_rng([random_state, fold])
+                rows = np.sort(random.choice(rows, n_rows, replace=False, p=weights))
+            drawn.append(rows)
+        return drawn
+
+    fits: dict[str, _Fit]
+    codebook = None
     if isinstance(settings, OwnUnaries):
-        return _fit_own(images, training, settings, n_jobs, verbose)
-    return _fit_built_in(images, training, settings, n_jobs, verbose)
+        fits, drawn = {ALL: partial(_fit_own, settings.classifier)}, {ALL: draw(settings.n_rows)}
+    else:
+        fits = dict.fromkeys(GROUPS, partial(fit_trees, n_rounds=settings.group_rounds))
+        drawn = dict.fromkeys(GROUPS, draw(settings.group_rows, rare_more_often=True))
+        fits[ALL], drawn[ALL] = fit_joint, draw(settings.joint_rows)
+    if not isinstance(settings, OwnUnaries) or settings.features is None:
+        with Phase(f"visual words of {len(images)} images", 1, verbose) as line:
+            codebook = learn_codebook(images, random_state=random_state)
+            line.step()
+    sample = _sample(images, counts, codebook, drawn, verbose)
+    fitted: dict[str, list[Any]] = {group: [] for group in fits}
+    # Those on all features come one after the other, since each takes up to a gigabyte.
+    for title, names, most_jobs in (
+        ("classifiers of groups of features", [name for name in fits if name != ALL], n_jobs),
+        ("classifiers on all features", [ALL], 1),
+    ):
+        tasks = [(name, fold) for name in names for fold in folds]
+        with Phase(title, len(tasks), verbose and bool(tasks)) as line:
+            results = joblib.Parallel(most_jobs, return_as="generator")(
+                joblib.delayed(_fit_on_one_thread)(
+                    fits[name], sample(name, rows := drawn[name][fold]), labels[rows], n_labels
+                )
+                for name, fold in tasks
+            )
+            for (name, _), classifier in zip(tasks, results, strict=True):
+                fitted[name].append(classifier)
+                line.step()
+    log_probabilities = []
+    with Phase("log-probabilities of the classifiers", len(images), verbose) as line:
+        with one_blas_thread():
+            for image, fold in zip(images, fold_of, strict=True):
+                without = {group: each[fold : fold + 1] for group, each in fitted.items()}
+                seen = UnaryClassifiers(n_labels, codebook, without)
+                log_probabilities.append(seen.log_probabilities(image))
+                line.step()
+    if isinstance(settings, OwnUnaries):
+        each = [clones.classifiers[0] for clones in fitted[ALL]]
+        fitted = {ALL: [OwnClassifiers(n_labels, each)]}
+    return UnaryClassifiers(n_labels, codebook, fitted), log_probabilities
 
 
-def _fit_built_in(
+def _sample(
     images: Sequence[DescribedImage],
-    training: _Training,
-    settings: UnarySettings,
-    n_jobs: int | None,
+    counts: Sequence[IntArray],
+    codebook: NDArray[np.float32] | None,
+    drawn: dict[str, list[IntArray]],
     verbose: bool,
-) -> tuple[UnaryClassifiers, list[FloatArray]]:
-    folds = range(training.n_folds)
-    with Phase("visual words", len(images), verbose) as line:
-        codebook = learn_codebook(_Stepping(images, line), random_state=training.random_state)
+) -> Callable[[str, IntArray], NDArray[np.float32]]:
+    """Keep the rows of all superpixels that some fold has drawn, as 16-bit floats.
 
-    def rows_of(image: DescribedImage) -> dict[str, NDArray[Any]]:
-        features = group_features(image, word_histograms(image, codebook))
-        return {**features, _JOINT: joint_rows(image, features)}
-
-    drawn = dict.fromkeys(GROUPS, training.draw(settings.group_rows))
-    drawn[_JOINT] = training.draw(settings.joint_rows, rare_more_often=False)
+    Returns a function that looks up rows of a group of features.
+    """
+    ends = np.cumsum(list(map(len, counts)))
+    wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
+    kept: dict[str, list[NDArray[np.float16]]] = {name: [] for name in drawn}
     with Phase("features to learn from", len(images), verbose) as line:
-        rows = _Sample(_Stepping(images, line), training.starts, drawn, rows_of)
-    fit = partial(fit_trees, n_rounds=settings.group_rounds)
-    tasks = [(fit, group, fold) for group in GROUPS for fold in folds]
-    with Phase("classifiers of groups of features", len(tasks), verbose) as line:
-        fitted = _fit_all(tasks, rows, training, n_jobs, line)
-    groups: dict[str, Sequence[BoostedTrees]] = {
-        group: fitted[training.n_folds * i : training.n_folds * (i + 1)]
-        for i, group in enumerate(GROUPS)
-    }
-    learn = partial(fit_joint, overwrite=True)
-    with Phase("classifiers on all features", len(folds), verbose) as line:
-        # One after the other, since each takes up to a gigabyte.
-        joint = _fit_all([(learn, _JOINT, fold) for fold in folds], rows, training, 1, line)
-    classifiers = UnaryClassifiers(training.n_labels, codebook, groups, joint)
-    of_folds = [classifiers.of_fold(fold) for fold in folds]
-    return classifiers, _log_probabilities(images, training, of_folds, verbose)
+        for image, end in zip(images, ends, strict=True):
+            start = end - image.n_superpixels
+            with one_blas_thread():
+                by_group = rows_by_group(image, codebook)
+            for name, rows in wanted.items():
+                inside = rows[slice(*np.searchsorted(rows, (start, end)))]
+                kept[name].append(by_group[name][inside - start].astype(np.float16))
+            line.step()
+    stacked = {name: np.concatenate(kept.pop(name)) for name in drawn}
+    return lambda name, rows: stacked[name][np.searchsorted(wanted[name], rows)].astype(np.float32)
 
 
 def _fit_own(
-    images: Sequence[DescribedImage],
-    training: _Training,
-    settings: OwnUnaries,
-    n_jobs: int | None,
-    verbose: bool,
-) -> tuple[OwnClassifiers, list[FloatArray]]:
-    folds = range(training.n_folds)
-    drawn = {_JOINT: training.draw(settings.n_rows, rare_more_often=False)}
-    codebook = None
-    if settings.features is None:
-        with Phase("visual words", len(images), verbose) as line:
-            codebook = learn_codebook(_Stepping(images, line), random_state=training.random_state)
-    empty = OwnClassifiers(training.n_labels, codebook, [])
-    with Phase("features to learn from", len(images), verbose) as line:
-        rows = _Sample(
-            _Stepping(images, line), training.starts, drawn, lambda i: {_JOINT: empty.rows(i)}
-        )
-    with Phase("classifiers of superpixels", len(folds), verbose) as line:
-        tasks = [(settings.fit, _JOINT, fold) for fold in folds]
-        fitted = _fit_all(tasks, rows, training, 1, line)
-    classifiers = OwnClassifiers(training.n_labels, codebook, fitted)
-    of_folds = [OwnClassifiers(training.n_labels, codebook, [one]) for one in fitted]
-    return classifiers, _log_probabilities(images, training, of_folds, verbose)
+    classifier: Any, rows: NDArray[Any], labels: IntArray, n_labels: int
+) -> OwnClassifiers:
+    return OwnClassifiers(n_labels, [clone(classifier).fit(rows, labels)])
 
 
-class _Stepping(Sequence[DescribedImage]):
-    """Sequence of images that counts on a progress line how many were used."""
-
-    def __init__(self, images: Sequence[DescribedImage], line: Phase) -> None:
-        self._images, self._line = images, line
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    def __getitem__(self, index: Any) -> Any:
-        image = self._images[index]
-        self._line.step()
-        return image
-
-
-class _Training:
-    """Labels and folds of the training superpixels."""
-
-    def __init__(
-        self,
-        counts: Sequence[IntArray],
-        n_folds: int,
-        random_state: int,
-        groups: Sequence[int] | None,
-    ) -> None:
-        self.n_labels = counts[0].shape[1]
-        sizes = [len(count) for count in counts]
-        self.starts = np.concatenate(([0], np.cumsum(sizes)))
-        stacked = np.concatenate(counts)
-        self.labels = np.argmax(stacked, axis=1)
-        self.usable = stacked.sum(axis=1) > 0
-        if not self.usable.any():
-            raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
-        self.random_state = random_state
-        self.of_images = parts_of_groups(groups, len(counts), n_folds, random_state)
-        self.n_folds = int(self.of_images.max()) + 1
-        self.folds = np.repeat(self.of_images, sizes)
-
-    def draw(self, n_rows: int, *, rare_more_often: bool = True) -> list[IntArray]:
-        """Draw at most ``n_rows`` superpixels of the other folds for each fold, none void."""
-        return [self._draw_fold(fold, n_rows, rare_more_often) for fold in range(self.n_folds)]
-
-    def _draw_fold(self, fold: int, n_rows: int, rare_more_often: bool) -> IntArray:
-        usable = np.flatnonzero((self.folds != fold) & self.usable)
-        if not len(usable):
-            usable = np.flatnonzero(self.usable)
-        random = np.random.default_rng([self.random_state, fold])
-        if len(usable) <= n_rows:
-            return usable
-        if not rare_more_often:
-            return np.sort(random.choice(usable, n_rows, replace=False))
-        labels = self.labels[usable]
-        weights = 1.0 / np.sqrt(np.bincount(labels)[labels])
-        return np.sort(random.choice(usable, n_rows, replace=False, p=weights / weights.sum()))
-
-
-class _Sample:
-    """Rows of the superpixels that some fold has drawn, as 16-bit floats."""
-
-    def __init__(
-        self,
-        images: Sequence[DescribedImage],
-        starts: IntArray,
-        drawn: Mapping[str, list[IntArray]],
-        rows_of: Callable[[DescribedImage], Mapping[str, NDArray[Any]]],
-    ) -> None:
-        self.drawn = drawn
-        self._wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
-        self._rows: dict[str, NDArray[Any]] = {}
-        for i, image in enumerate(images):
-            with one_blas_thread():
-                rows = rows_of(image)
-            for name, wanted in self._wanted.items():
-                first, last = np.searchsorted(wanted, starts[i : i + 2])
-                if name not in self._rows:
-                    width = rows[name].shape[1]
-                    self._rows[name] = np.empty((len(wanted), width), np.float16)
-                self._rows[name][first:last] = rows[name][wanted[first:last] - starts[i]]
-
-    def of_fold(self, name: str, fold: int) -> tuple[NDArray[np.float32], IntArray]:
-        """Return the rows that a fold has drawn, and the indices of their superpixels."""
-        drawn = self.drawn[name][fold]
-        places = np.searchsorted(self._wanted[name], drawn)
-        return self._rows[name][places].astype(np.float32), drawn
-
-
-def _fit_all(
-    tasks: Sequence[tuple[Callable[..., Any], str, int]],
-    rows: _Sample,
-    training: _Training,
-    n_jobs: int | None,
-    line: Phase,
-) -> list[Any]:
-    def arguments(name: str, fold: int) -> tuple[Any, ...]:
-        fold_rows, drawn = rows.of_fold(name, fold)
-        return fold_rows, training.labels[drawn], training.n_labels
-
-    work = joblib.delayed(_fit_on_one_thread)
-    classifiers = []
-    for classifier in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
-        work(fit, *arguments(name, fold)) for fit, name, fold in tasks
-    ):
-        classifiers.append(classifier)
-        line.step()
-    return classifiers
-
-
-def _log_probabilities(
-    images: Sequence[DescribedImage],
-    training: _Training,
-    of_folds: Sequence[UnaryClassifiers | OwnClassifiers],
-    verbose: bool,
-) -> list[FloatArray]:
-    """Compute log-probabilities of each image by the classifiers trained without its fold."""
-    results = []
-    title = "log-probabilities of the classifiers"
-    with Phase(title, len(images), verbose) as line, one_blas_thread():
-        for image, fold in zip(images, training.of_images, strict=True):
-            results.append(of_folds[fold].log_probabilities(image))
-            line.step()
-    return results
-
-
-def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
+def _fit_on_one_thread(fit: _Fit, *arguments: Any) -> Any:
     """Fit on one thread, since several would add sums in another order."""
     with threadpool_limits(1):
         return fit(*arguments)

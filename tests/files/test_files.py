@@ -16,13 +16,13 @@ import pytest
 from structboost import StructBoostClassifier, load_model
 from structboost.errors import ModelFileError
 from structboost.files.atomic_write import whole_file, whole_folder, write_whole
-from structboost.segmentation.descriptors import DescribedImage, describe
+from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH, describe
 from structboost.segmentation.potentials import n_unary_potentials, unary_potentials
 from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES, scribble_log_probabilities
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.unaries import GROUPS, joint_rows, n_joint_features
+from structboost.segmentation.unaries import ALL, N_JOINT, rows_by_group
 from tests.helpers.damaged_files.archives import put_together, taken_apart
-from tests.helpers.damaged_files.kinds import KINDS, X, Y, described
+from tests.helpers.damaged_files.kinds import KINDS, X, Y
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="modes, links and signals of POSIX")
 
@@ -232,7 +232,7 @@ def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals
 
 
 def fewer_leaves(header, arrays):
-    arrays["groups/words/0/leaf"] = arrays["groups/words/0/leaf"][:, 1:]
+    arrays["words/0/leaf"] = arrays["words/0/leaf"][:, 1:]
 
 
 @pytest.mark.slow
@@ -240,10 +240,10 @@ def fewer_leaves(header, arrays):
     "change",
     [
         fewer_leaves,
-        put("groups/colour/0/feature", 10**9),
-        put("groups/colour/0/threshold", np.nan),
+        put("colour/0/feature", 10**9),
+        put("colour/0/threshold", np.nan),
         put("scale/spread", 0.0),
-        put("joint/0/classes", 7),
+        put("all features/0/classes", 7),
         lambda header, arrays: header.update(n_labels=3),
         lambda header, arrays: header["parameters"].update(n_segments=-5),
         lambda header, arrays: header["parameters"].update(longest="x"),
@@ -271,29 +271,16 @@ def test_deep_headers_are_refused(saved, tmp_path):
 
 
 def test_schema_of_features_fits_their_shapes():
-    image = described()
-    assert isinstance(image, DescribedImage)
-    n_words = 7
-    groups = {**image.features, "words": np.zeros((image.n_superpixels, n_words), np.float32)}
-    assert joint_rows(image, {group: groups[group] for group in GROUPS}).shape[
-        1
-    ] == n_joint_features(n_words)
+    image = describe(np.zeros((9, 9, 3), np.uint8), 3)
+    for group, rows in image.features.items():
+        assert rows.shape[1] == GROUP_WIDTHS[group]
+    assert image.point_descriptors.shape[1] == WORD_WIDTH
+    rows = rows_by_group(image, np.zeros((7, WORD_WIDTH), np.float32))
+    assert rows[ALL].shape[1] == N_JOINT + 2 * 7
     strokes = np.arange(image.n_superpixels) % 3 - 1
-    answers = scribble_log_probabilities(image, strokes)
-    assert answers.shape[1] == N_SCRIBBLE_FEATURES
-    assert unary_potentials(image, answers, appearance=False).shape[2] == n_unary_potentials(
-        N_SCRIBBLE_FEATURES, 2, appearance=False
-    )
-    random = np.random.default_rng(0)
-    for n_labels in (2, 4):
-        answers = np.log(
-            random.dirichlet(np.ones(n_labels), (image.n_superpixels, len(GROUPS) + 1))
-        )
-        assert unary_potentials(image, answers).shape[2] == n_unary_potentials(
-            len(GROUPS) + 1, n_labels
-        )
-    for shape, name in (
-        (DescribedImage.schema[f"features/{group}"].shape, group) for group in image.features
-    ):
-        assert image.features[name].shape[1] == shape[1]
-    assert describe(np.zeros((9, 9, 3), np.uint8), 3).point_descriptors.shape[1] == 144
+    found = scribble_log_probabilities(image, strokes)
+    assert found.shape[1] == N_SCRIBBLE_FEATURES
+    for n_labels, n, appearance in ((2, len(rows), True), (4, len(rows), True), (2, 5, False)):
+        found = np.log(np.full((image.n_superpixels, n, n_labels), 1 / n_labels))
+        n_potentials = n_unary_potentials(n, n_labels, appearance=appearance)
+        assert unary_potentials(image, found, appearance=appearance).shape[2] == n_potentials

@@ -1,33 +1,34 @@
-"""Boosted trees, and that classifiers answer for images that they were not trained on."""
+"""Classifiers of superpixels, built in or the user's, which are trained without the image."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 
-from structboost.files.schema import DamagedFileError, Part, checked_arrays
-from structboost.segmentation.descriptors import describe, label_counts, word_histograms
+from structboost.files.schema import Part, checked_arrays
+from structboost.segmentation import OwnUnaries, Segmenter
+from structboost.segmentation.descriptors import describe, label_counts, region_means
 from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import (
+    ALL,
     GROUPS,
     BoostedTrees,
-    JointClassifier,
-    UnarySettings,
     combine,
     fit_joint,
     fit_trees,
-    group_features,
-    joint_rows,
     log_odds,
+    rows_by_group,
 )
 from structboost.segmentation.unary_training import fit_unaries
-
-QUICK = UnarySettings(n_folds=2, group_rounds=5)
+from tests.helpers.photographs import QUICK
 
 
 @pytest.mark.slow
@@ -45,8 +46,6 @@ def test_boosted_trees_are_as_accurate_as_scikit_learn(n_classes):
     right = np.arange(2000), labels[test]
     loss = -ours.log_probabilities(rows[test])[right].mean()
     assert loss < 1.04 * -np.log(theirs.predict_proba(rows[test]))[right].mean()
-    again = BoostedTrees.from_arrays(ours.to_arrays())
-    np.testing.assert_array_equal(again.log_probabilities(rows), ours.log_probabilities(rows))
 
 
 def test_rounds_of_boosting_lower_the_loss_of_training():
@@ -61,37 +60,50 @@ def test_rounds_of_boosting_lower_the_loss_of_training():
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_classes_absent_from_training_have_small_probabilities():
-    rows = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
-    two = fit_trees(rows, np.where(rows[:, 0] > 0, 3, 1), 4, n_rounds=3).log_probabilities(rows)
-    np.testing.assert_allclose(two[:, [0, 2]], np.log(1e-6))
-    one = fit_trees(rows, np.full(100, 2), 3, n_rounds=3).log_probabilities(rows)
+def fit_few_trees(rows, labels, n_labels):
+    return fit_trees(rows, labels, n_labels, n_rounds=3)
+
+
+@pytest.mark.parametrize("fit", [fit_few_trees, fit_joint])
+def test_classes_that_are_missing_in_training_are_less_likely_and_files_keep_all(fit):
+    rows = np.random.default_rng(0).normal(size=(700, 300)).astype(np.float32)
+    labels = np.where(rows[:, 0] > 0, 3, 1)
+    two = fit(rows.copy(), labels, 4)
+    kind, arrays = type(two), two.to_arrays()
+    schema = {"": Part(kind.schema, {"n_features": 300, "n_labels": 4})}
+    again = kind.from_arrays(checked_arrays(schema, arrays), 4)
+    found = again.log_probabilities(rows)
+    np.testing.assert_array_equal(found, two.log_probabilities(rows))
+    assert np.mean(found.argmax(axis=1) == labels) > 0.95
+    assert (found[:, [0, 2]] <= found[:, [1, 3]].min()).all()
+    one = fit(rows.copy(), np.full(700, 2), 3).log_probabilities(rows)
     np.testing.assert_array_equal(one.argmax(axis=1), 2)
+    broken = [{name: array[:0]} for name, array in arrays.items()] + [{"classes": labels[:2] + 1}]
+    if kind is BoostedTrees:
+        broken += [{"feature": arrays["feature"] + 300}, {"leaf": arrays["leaf"][:, 1:]}]
+        broken += [{name: arrays[name][:, 1:] for name in ("feature", "threshold", "leaf")}]
+        broken += [{name: arrays[name][:0] for name in ("feature", "threshold", "leaf")}]
+    for change in broken:
+        with pytest.raises(ValueError, match=r"trees?|array|class"):
+            kind.from_arrays(checked_arrays(schema, arrays | change), 4)
 
 
-def test_damaged_trees_are_refused():
-    rows = np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32)
-    arrays = fit_trees(rows, (rows[:, 0] > 0).astype(np.int64), 2, n_rounds=2).to_arrays()
-    schema = {"": Part(BoostedTrees.schema, {"n_features": 2, "n_labels": 2})}
-    feature, threshold, leaf = (arrays[name] for name in ("feature", "threshold", "leaf"))
-    for broken in (
-        {"feature": feature + 2},
-        {"feature": feature - 2},
-        {"leaf": leaf[:, 1:]},
-        {"feature": feature[:, 1:], "threshold": threshold[:, 1:], "leaf": leaf[:, 1:]},
-        {"feature": feature[:0], "threshold": threshold[:0], "leaf": leaf[:0]},
-        {"classes": np.array([0])[:0]},
-    ):
-        with pytest.raises(DamagedFileError):
-            BoostedTrees.from_arrays(checked_arrays(schema, arrays | broken))
+def test_the_joint_classifier_takes_signed_roots_of_standardised_features():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(700, 300)).astype(np.float32) * 3 + 1
+    labels = (rows[:, 0] + rows[:, 1] > 2).astype(np.int64)
+    found = fit_joint(rows.copy(), labels, 2)
+    scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    roots = np.sign(scaled) * np.sqrt(np.abs(scaled))
+    theirs = LogisticRegression(C=2e-3, max_iter=60).fit(roots, labels).predict_log_proba(roots)
+    np.testing.assert_allclose(found.log_probabilities(rows), theirs, atol=1e-3)
 
 
 def described(n, seed=0):
     made = make_synthetic_images(n, random_state=seed)
     images = [describe(image, 60) for image in made.images]
-    return images, [
-        label_counts(d.labels, mask, 2) for d, mask in zip(images, made.masks, strict=True)
-    ]
+    pairs = zip(images, made.masks, strict=True)
+    return images, [label_counts(image.labels, mask, 2) for image, mask in pairs]
 
 
 @pytest.mark.slow
@@ -103,124 +115,39 @@ def test_log_probabilities_come_from_classifiers_of_other_images():
     for image in images:
         labels = rng.integers(0, 2, size=image.n_superpixels)
         counts.append(np.eye(2, dtype=np.int64)[labels] * image.sizes[:, None])
-    settings = UnarySettings(n_folds=2, group_rounds=20)
-    classifiers, answers = fit_unaries(images, counts, settings)
+    classifiers, found = fit_unaries(images, counts, replace(QUICK, group_rounds=20))
     truth = np.concatenate([count.argmax(axis=1) for count in counts])
-    crossed = np.concatenate([combine(a).argmax(axis=1) for a in answers])
-    seen = np.concatenate(
-        [combine(classifiers.log_probabilities(image)).argmax(axis=1) for image in images]
-    )
+    crossed = np.concatenate([combine(rows).argmax(axis=1) for rows in found])
+    fitted = [combine(classifiers.log_probabilities(image)).argmax(axis=1) for image in images]
     assert np.mean(crossed == truth) < 0.6
-    assert np.mean(seen == truth) > 0.75
+    assert np.mean(np.concatenate(fitted) == truth) > 0.75
+    # Those of a group are never on both sides.
+    twice = fit_unaries(images[:2] * 2, counts[:2] * 2, QUICK, groups=[0, 1, 0, 1])[1]
+    np.testing.assert_array_equal(twice[0], twice[2])
+    grouped = np.concatenate([combine(rows).argmax(axis=1) for rows in twice[:2]])
+    assert np.mean(grouped == truth[: len(grouped)]) < 0.6
 
 
 @pytest.mark.slow
-def test_classifiers_recognise_the_coins():
+def test_classifiers_recognise_the_coins_whatever_the_threads():
     images, counts = described(8)
-    classifiers, answers = fit_unaries(images[:6], counts[:6], QUICK)
-    assert answers[0].shape == (images[0].n_superpixels, len(GROUPS) + 1, 2)
-    np.testing.assert_allclose(np.exp(answers[0]).sum(axis=2), 1.0, rtol=1e-6)
-    wrong = [
-        np.mean(
-            combine(classifiers.log_probabilities(image)).argmax(axis=1) != count.argmax(axis=1)
-        )
-        for image, count in zip(images[6:], counts[6:], strict=True)
-    ]
-    assert np.mean(wrong) < 0.15
-
-
-@pytest.mark.slow
-def test_classifiers_depend_on_the_seed_and_not_on_threads():
-    images, counts = described(4)
-    first = fit_unaries(images, counts, QUICK)[1]
+    classifiers, found = fit_unaries(images[:6], counts[:6], QUICK)
+    assert found[0].shape == (images[0].n_superpixels, len(GROUPS) + 1, 2)
+    np.testing.assert_allclose(np.exp(found[0]).sum(axis=2), 1.0, rtol=1e-6)
+    predicted = [combine(classifiers.log_probabilities(image)).argmax(axis=1) for image in images]
+    wrong = [np.mean(p != c.argmax(axis=1)) for p, c in zip(predicted, counts, strict=True)]
+    assert np.mean(wrong[6:]) < 0.15
     with joblib.parallel_config("threading"):
-        again = fit_unaries(images, counts, QUICK, n_jobs=2)[1]
-    other = fit_unaries(images, counts, QUICK, random_state=1)[1]
-    np.testing.assert_array_equal(first[0], again[0])
-    assert not np.array_equal(first[0], other[0])
-
-
-@pytest.mark.slow
-def test_a_classifier_on_all_features_follows_those_of_groups():
-    images, counts = described(4)
-    three = [
-        np.column_stack((count[:, 0] // 2, count[:, 0] - count[:, 0] // 2, count[:, 1]))
-        for count in counts
-    ]
-    classifiers, answers = fit_unaries(images, three, QUICK)
-    assert len(classifiers.joint) == QUICK.n_folds
-    assert answers[0].shape[1:] == (len(GROUPS) + 1, 3)
-    np.testing.assert_allclose(np.exp(answers[0]).sum(axis=2), 1.0, rtol=1e-6)
-    found = classifiers.log_probabilities(images[0])
-    assert found.shape == answers[0].shape
-    np.testing.assert_allclose(combine(found).sum(axis=1), 1.0)
-    # Each image's answers are those of the one classifier that has not seen it, on the same
-    # features as a new image's.
-    for image, answer in zip(images, answers, strict=True):
-        rows = joint_rows(
-            image, group_features(image, word_histograms(image, classifiers.codebook))
-        )
-        each = [
-            np.abs(answer[:, -1] - one.log_probabilities(rows)).max() for one in classifiers.joint
-        ]
-        assert min(each) < 1e-5 < max(each)
-
-
-def test_joint_classifier_accepts_missing_labels():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(5000, 5)).astype(np.float32)
-    labels = np.where(rows[:, 0] > 0, 3, 1)
-    classifier = JointClassifier.from_arrays(fit_joint(rows, labels, 4).to_arrays())
-    found = classifier.log_probabilities(rows)
-    assert found.shape == (5000, 4)
-    assert np.mean(found.argmax(axis=1) == labels) > 0.95
-    assert (found[:, [0, 2]] <= found[:, [1, 3]].min()).all()
-    alone = fit_joint(rows, np.full(5000, 2), 4).log_probabilities(rows)
-    np.testing.assert_array_equal(alone.argmax(axis=1), 2)
-    schema = {"": Part(JointClassifier.schema, {"n_labels": 4})}
-    arrays = classifier.to_arrays()
-    assert checked_arrays(schema, arrays).keys() == arrays.keys()
-    for name, broken in (("mean", np.zeros(4, np.float32)), ("classes", np.array([1, 4]))):
-        with pytest.raises(DamagedFileError, match=r"mean|spread|classes"):
-            checked_arrays(schema, arrays | {name: broken})
-
-
-def test_fit_unaries_refuses_void_superpixels():
-    images, counts = described(2)
-    with pytest.raises(ValueError, match="at least 2"):
-        fit_unaries(images[:1], counts[:1])
-    with pytest.raises(ValueError, match="void"):
-        fit_unaries(images, [0 * count for count in counts])
-
-
-def test_log_odds_stay_finite():
-    odds = log_odds(np.array([[-np.inf, 0.0]]))
-    assert np.isfinite(odds).all()
-    assert odds[0, 1] == pytest.approx(-odds[0, 0])
-
-
-def test_pairwise_potentials_are_never_negative_and_weak_at_outlines():
-    images, counts = described(1)
-    image, count = images[0], counts[0]
-    p = np.column_stack((count[:, 0], count[:, 1])) / count.sum(axis=1, keepdims=True)
-    found = pairwise_potentials(image, p)
-    assert found.min() >= 0
-    label = count.argmax(axis=1)
-    across = label[image.edges[:, 0]] != label[image.edges[:, 1]]
-    assert found[across, 0].mean() < 0.7 * found[~across, 0].mean()
-    lonely = describe(np.zeros((2, 2, 3), np.uint8), 1)
-    assert pairwise_potentials(lonely, np.ones((lonely.n_superpixels, 2)) / 2).shape == (
-        len(lonely.edges),
-        7,
-    )
-
-
-def test_true_labels_exclude_void_and_have_weights_by_area():
-    truth, kept = true_labels(np.array([[8, 2], [0, 0], [0, 10]]))
-    np.testing.assert_array_equal(kept, [True, False, True])
-    np.testing.assert_array_equal(truth.labels, [0, 1])
-    np.testing.assert_allclose(truth.areas, [0.6, 1.0])
-    np.testing.assert_array_equal(true_labels(np.array([[8, 2]]), by_area=False)[0].areas, [1.0])
+        again = fit_unaries(images[:6], counts[:6], QUICK, n_jobs=2)[1]
+    other = fit_unaries(images[:6], counts[:6], QUICK, random_state=1)[1]
+    np.testing.assert_array_equal(found[0], again[0])
+    assert not np.array_equal(found[0], other[0])
+    # The last log-probabilities are those of the one joint classifier without the image.
+    for image, rows in zip(images, found, strict=False):
+        features = rows_by_group(image, classifiers.codebook)[ALL]
+        each = [one.log_probabilities(features) for one in classifiers.by_group[ALL]]
+        apart = [np.abs(rows[:, -1] - one).max() for one in each]
+        assert min(apart) < 1e-5 < max(apart)
 
 
 @pytest.mark.slow
@@ -233,3 +160,91 @@ def test_classifiers_learn_from_at_most_the_number_of_superpixels_that_is_set(ro
     differs = (usual != few).any(axis=(0, 2))
     assert differs[-1] == (rows == "joint_rows")  # the joint classifier comes last
     assert differs[:-1].all() == (rows == "group_rows")
+
+
+def test_unaries_need_two_images_and_pixels_that_are_not_void():
+    images, counts = described(2)
+    with pytest.raises(ValueError, match="at least 2"):
+        fit_unaries(images[:1], counts[:1])
+    with pytest.raises(ValueError, match="void"):
+        fit_unaries(images, [0 * count for count in counts])
+
+
+def squares(image):
+    """Superpixels of 8 x 8 pixels, with odd numbers."""
+    y, x = np.indices(image.shape[:2]) // 8
+    return 3 + 2 * (y * 1000 + x)
+
+
+def mean_colours(image, labels):
+    return region_means(labels, image) / 255
+
+
+class Counting(LogisticRegression):
+    def fit(self, X, y, sample_weight=None):
+        self.n_rows_ = len(X)
+        return super().fit(X, y)
+
+
+@pytest.mark.slow
+def test_segmenter_learns_from_superpixels_and_features_of_the_user():
+    made, fresh = make_synthetic_images(5), make_synthetic_images(2, random_state=7)
+    unaries = OwnUnaries(Counting(C=100.0), features=mean_colours, n_folds=2, n_rows=500)
+    segmenter = Segmenter(C=1.0, superpixels=squares, unaries=unaries)
+    segmenter = clone(segmenter).fit(made.images, made.masks)
+    (own,) = segmenter.classifiers_.by_group[ALL]
+    assert [one.coef_.shape for one in own.classifiers] == [(1, 3)] * 2
+    assert [one.n_rows_ for one in own.classifiers] == [500] * 2
+    found = [segmenter.predict(image) for image in fresh.images]
+    assert np.mean([f == m for f, m in zip(found, fresh.masks, strict=True)]) > 0.9
+    # Each square has one label.
+    blocks = found[0].reshape(15, 8, 20, 8)
+    assert (blocks == blocks[:, :1, :, :1]).all()
+    again = pickle.loads(pickle.dumps(segmenter))
+    np.testing.assert_array_equal(again.predict(fresh.images[0]), found[0])
+    with pytest.raises(ValueError, match=r"a user's .*joblib\.dump"):
+        segmenter.save("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("superpixels", "features", "message"),
+    [
+        (lambda image: image[:, :, 0] / 2.0, None, r"superpixels\(image\) returned float64"),
+        (lambda image: np.zeros((3, 3), int), None, r"returned int64 of shape \(3, 3\)"),
+        (None, lambda image, labels: np.ones((2, 4)), r"returned shape \(2, 4\) for \d+ super"),
+        (None, lambda image, labels: np.full((labels.max() + 1, 1), np.nan), "not finite"),
+    ],
+)
+def test_bad_functions_of_the_user_raise_clear_errors(superpixels, features, message):
+    made = make_synthetic_images(2)
+    unaries = OwnUnaries(LogisticRegression(), features)
+    segmenter = Segmenter(n_segments=10, C=1.0, superpixels=superpixels, unaries=unaries)
+    with pytest.raises(ValueError, match=message) as caught:
+        segmenter.fit(made.images, made.masks)
+    assert "Raised for images[0]." in caught.value.__notes__
+
+
+def test_log_odds_stay_finite():
+    odds = log_odds(np.array([[-np.inf, 0.0]]))
+    assert np.isfinite(odds).all()
+    assert odds[0, 1] == pytest.approx(-odds[0, 0])
+
+
+def test_pairwise_potentials_are_never_negative_and_weak_at_outlines():
+    images, counts = described(1)
+    image, count = images[0], counts[0]
+    found = pairwise_potentials(image, count / count.sum(axis=1, keepdims=True))
+    assert found.min() >= 0
+    label = count.argmax(axis=1)
+    across = label[image.edges[:, 0]] != label[image.edges[:, 1]]
+    assert found[across, 0].mean() < 0.7 * found[~across, 0].mean()
+    lonely = describe(np.zeros((1, 1, 3), np.uint8), 1)
+    assert pairwise_potentials(lonely, np.full((1, 2), 0.5)).shape == (0, 7)
+
+
+def test_true_labels_exclude_void_and_have_weights_by_area():
+    truth, kept = true_labels(np.array([[8, 2], [0, 0], [0, 10]]))
+    np.testing.assert_array_equal(kept, [True, False, True])
+    np.testing.assert_array_equal(truth.labels, [0, 1])
+    np.testing.assert_allclose(truth.areas, [0.6, 1.0])
+    np.testing.assert_array_equal(true_labels(np.array([[8, 2]]), by_area=False)[0].areas, [1.0])

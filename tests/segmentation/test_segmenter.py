@@ -1,155 +1,114 @@
-"""The segmenter: training, prediction, files and errors."""
+"""The segmenter: training, prediction, files, and the inputs that it takes or refuses."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.special import softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost.cli import main
 from structboost.errors import ModelFileError
-from structboost.segmentation.crf_model import calibrated_sharpness, conditional_costs
-from structboost.segmentation.crf_training import CRFSettings
+from structboost.segmentation import CRFSettings, LabelMap, Segmenter, UnarySettings
 from structboost.segmentation.descriptors import describe
-from structboost.segmentation.image_files import read_mask, write_png
 from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.scores import SegmentationScores, confusion
-from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
-from structboost.segmentation.unary_training import _Training
 from tests.helpers.photographs import QUICK, agreement
 
+MADE, FRESH = make_synthetic_images(8), make_synthetic_images(3, random_state=7)
+IMAGES = [np.ascontiguousarray(image[:48, :48]) for image in MADE.images[:4]]
+MASKS = [np.ascontiguousarray(mask[:48, :48]) for mask in MADE.masks[:4]]
+IMAGE, MASK = IMAGES[0], MASKS[1]
+
+
+def quick(**parameters):
+    unaries = UnarySettings(n_folds=2, group_rounds=3, group_rows=300, joint_rows=300)
+    crf = CRFSettings(max_rounds=3, tol=0.5)
+    return Segmenter(**{"n_segments": 20, "C": 0.3, "unaries": unaries, "crf": crf} | parameters)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick().fit(IMAGES, MASKS)
+
+
+def equal(model, other, image=FRESH.images[0]):
+    np.testing.assert_array_equal(model.predict_proba(image), other.predict_proba(image))
+    np.testing.assert_array_equal(model.predict(image), other.predict(image))
+
 
 @pytest.mark.slow
-def test_loaded_segmenter_predicts_as_the_saved_one(trained):
-    segmenter, path = trained
-    made = make_synthetic_images(4, random_state=7)
-    assert agreement(segmenter, made) > 0.95
-    last = segmenter.history_[-1]
-    assert last["cross_fitted"]
-    assert not last["certified"]
-    assert last["gap"] < 1
-    loaded = Segmenter.load(path)
-    for image, in_turn in zip(made.images, segmenter.predict_in_turn(made.images), strict=True):
-        np.testing.assert_array_equal(loaded.predict(image), segmenter.predict(image))
-        np.testing.assert_array_equal(in_turn, segmenter.predict(image))
-    assert loaded.C_ == 1.0
-    assert loaded.history_ == segmenter.history_
-
-
-@pytest.mark.slow
-def test_segmenter_is_an_estimator_of_scikit_learn(trained):
+def test_segmenter_is_an_estimator_of_scikit_learn_that_files_keep(trained):
     segmenter, path = trained
     again = clone(segmenter)
     assert again.get_params() == segmenter.get_params()
     assert not hasattr(again, "crf_model_")
     assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
-    fresh = make_synthetic_images(3, random_state=7)
-    counts = SegmentationScores.of(
-        [
-            confusion(mask, segmenter.predict(image), 2)
-            for image, mask in zip(fresh.images, fresh.masks, strict=True)
-        ]
-    )
-    assert segmenter.score(fresh.images, fresh.masks) == pytest.approx(counts.mean_iou)
-    for image in fresh.images:
-        chances = segmenter.predict_proba(image)
-        assert chances.shape == (*image.shape[:2], 2)
-        np.testing.assert_allclose(chances.sum(axis=2), 1.0, rtol=1e-5)
-        np.testing.assert_array_equal(chances.argmax(axis=2), segmenter.predict(image))
-    for many in (fresh.images, np.stack([image] * 3)):
-        with pytest.raises(
-            ValueError, match=r"of 3; give one image, or use predict_in_turn for many"
-        ):
+    assert agreement(segmenter, FRESH) > 0.95
+    last, loaded = segmenter.history_[-1], Segmenter.load(path)
+    assert last["cross_fitted"]
+    assert not last["certified"]
+    assert last["gap"] < 1
+    assert (loaded.C_, loaded.history_) == (1.0, segmenter.history_)
+    counts = []
+    in_turn = segmenter.predict_in_turn(FRESH.images)
+    for image, truth, mask in zip(FRESH.images, FRESH.masks, in_turn, strict=True):
+        equal(loaded, segmenter, image)
+        np.testing.assert_array_equal(mask, segmenter.predict(image))
+        counts.append(confusion(truth, mask, 2))
+        probabilities = segmenter.predict_proba(image)
+        np.testing.assert_allclose(probabilities.sum(axis=2), 1.0, rtol=1e-5)
+        np.testing.assert_array_equal(probabilities.argmax(axis=2), mask)
+    expected = SegmentationScores.of(counts).mean_iou
+    assert segmenter.score(FRESH.images, FRESH.masks) == pytest.approx(expected)
+    sure = probabilities.max(axis=2) > 0.99  # which they are nearly everywhere
+    assert (probabilities.argmax(axis=2) == truth)[sure].mean() > 0.97
+    for many in (FRESH.images, np.stack(FRESH.images)):
+        with pytest.raises(ValueError, match=r"of 3; give one image, or use predict_in_turn"):
             segmenter.predict(many)
-    loaded = Segmenter.load(path)
-    np.testing.assert_array_equal(loaded.predict_proba(image), chances)
-    sure = chances.max(axis=2) > 0.99  # which they are nearly everywhere
-    assert (chances.argmax(axis=2) == fresh.masks[2])[sure].mean() > 0.97
-
-
-def test_costs_of_labels_are_differences_of_energies_and_probabilities_are_calibrated():
-    rng = np.random.default_rng(0)
-    nodes, weights = rng.normal(size=(6, 3)), rng.uniform(size=9)
-    edges = np.array([(a, b) for a in range(6) for b in range(a + 1, 6)])[rng.permutation(15)[:9]]
-    labels = rng.integers(3, size=6)
-
-    def energy(y):
-        return nodes[np.arange(6), y].sum() + weights[y[edges[:, 0]] != y[edges[:, 1]]].sum()
-
-    costs = conditional_costs(nodes, edges, weights, labels)
-    for p in range(6):
-        own = [energy(np.where(np.arange(6) == p, k, labels)) for k in range(3)]
-        np.testing.assert_allclose(costs[p] - costs[p, 0], np.array(own) - own[0])
-    # Labels drawn with a known factor lead back to it.
-    costs = rng.normal(size=(20_000, 3))
-    chances = softmax(-2.5 * costs, axis=1)
-    drawn = (rng.uniform(size=(len(costs), 1)) > chances.cumsum(axis=1)).sum(axis=1)
-    assert calibrated_sharpness([costs], [np.eye(3, dtype=int)[drawn]]) == pytest.approx(
-        2.5, rel=0.05
-    )
-
-
-@pytest.mark.slow
-def test_images_of_a_group_are_in_one_fold():
-    images = [describe(image, 20) for image in make_synthetic_images(6).images]
-    counts = [
-        np.tile([[3, 1], [1, 3]], (image.n_superpixels, 1))[: image.n_superpixels]
-        for image in images
-    ]
-    training = _Training(counts, 3, 0, [0, 1, 0, 2, 1, 2])
-    of_images = training.of_images
-    np.testing.assert_array_equal(training.folds[training.starts[:-1]], of_images)
-    assert of_images[0] == of_images[2]
-    assert of_images[1] == of_images[4]
-    assert of_images[3] == of_images[5]
-    assert len(set(of_images)) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("learner", ["structboost", "ssvm"])
 def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
-    made, fresh = make_synthetic_images(6), make_synthetic_images(4, random_state=5)
-    settings = CRFSettings(learner=learner)
-    segmenter = Segmenter(n_segments=100, C=1.0, crf=settings).fit(
-        made.images, made.masks, made.scribbles
+    fresh = make_synthetic_images(4, random_state=5)
+    segmenter = Segmenter(n_segments=100, C=1.0, crf=CRFSettings(learner=learner)).fit(
+        MADE.images[:6], MADE.masks[:6], MADE.scribbles[:6]
     )
     assert segmenter.needs_scribbles
     assert agreement(segmenter, fresh, with_scribbles=True) > 0.9
-    strokes = fresh.scribbles[0]
-    found = segmenter.predict(fresh.images[0], strokes)
+    image, strokes = fresh.images[0], fresh.scribbles[0]
+    found = segmenter.predict(image, strokes)
     assert (found[strokes == 1] == 1).mean() > 0.95
-    probabilities = segmenter.predict_proba(fresh.images[0], strokes)
+    probabilities = segmenter.predict_proba(image, strokes)
     assert np.mean(probabilities.argmax(axis=2) == found) > 0.98  # outlines may differ
-    with pytest.raises(ValueError, match="give scribbles"):
-        segmenter.predict(fresh.images[0])
-    with pytest.raises(ValueError, match="one size"):
-        segmenter.predict(fresh.images[0], strokes[1:])
+    for wrong, message in (
+        (None, "give scribbles"),
+        (strokes[1:], "one size"),
+        (np.minimum(strokes, 1), "needs strokes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            segmenter.predict(image, wrong)
     segmenter.save(tmp_path / "m")
-    again = Segmenter.load(tmp_path / "m").predict(fresh.images[0], strokes)
-    np.testing.assert_array_equal(again, found)
+    np.testing.assert_array_equal(Segmenter.load(tmp_path / "m").predict(image, strokes), found)
 
 
 @pytest.mark.slow
 def test_segmenter_predicts_at_the_size_of_any_image(trained):
-    segmenter, _ = trained
     for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
         image = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
-        assert segmenter.predict(image).shape == shape[:2]
+        assert trained[0].predict(image).shape == shape[:2]
 
 
 @pytest.mark.slow
 def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
-    _, path = trained
-    (tmp_path / "short").write_bytes(path.read_bytes()[:2000])
+    (tmp_path / "short").write_bytes(trained[1].read_bytes()[:2000])
     (tmp_path / "text").write_text("hello")
-    np.savez(
-        tmp_path / "other.npz",
-        header=np.frombuffer(b'{"format": "x", "version": 1, "features": 1}', np.uint8),
-    )
+    header = np.frombuffer(b'{"format": "x", "version": 1, "features": 1}', np.uint8)
+    np.savez(tmp_path / "other.npz", header=header)
     for name in ("short", "text", "other.npz"):
         with pytest.raises(ModelFileError, match=name):
             Segmenter.load(tmp_path / name)
@@ -157,173 +116,166 @@ def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
         Segmenter.load(tmp_path / "nothing")
 
 
-@pytest.mark.slow
-def test_segmenter_names_bad_training_sets(trained):
-    made = make_synthetic_images(2)
-    with pytest.raises(ValueError, match="2 images and 1 masks"):
-        Segmenter().fit(made.images, made.masks[:1])
-    with pytest.raises(ValueError, match="2 images and 1 masks"):
-        trained[0].score(made.images, made.masks[:1])
-    with pytest.raises(ValueError, match="too few"):
-        Segmenter().fit(made.images[:1], made.masks[:1])
-    with pytest.raises(TypeError, match="images is one Image; give a list"):
-        Segmenter().fit(Image.fromarray(made.images[0]), made.masks[:1])
-    with pytest.raises(ValueError, match=r"masks\[1\]"):
-        Segmenter().fit(made.images, [made.masks[0], made.masks[1][1:]])
-    with pytest.raises(ValueError, match="at least two"):
-        Segmenter().fit(made.images, [0 * mask for mask in made.masks])
-
-
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameter", "value"),
     [
-        ({"n_segments": 60.5}, "n_segments is 60.5"),
-        ({"longest": -3}, "longest is -3"),
-        ({"C": "auto"}, "C is 'auto'"),
-        ({"random_state": None}, "random_state is None"),
-        ({"n_jobs": 0}, "n_jobs is 0"),
-        ({"crf": "ssvm"}, "crf is 'ssvm'; give CRFSettings"),
-        ({"unaries": 3}, "unaries is 3"),
-        ({"superpixels": 3}, "superpixels is 3"),
+        ("n_segments", 60.5), ("longest", -3), ("C", "auto"), ("random_state", None),
+        ("n_jobs", 0), ("crf", {}), ("unaries", 3), ("superpixels", 5), ("meaning", "coins"),
+        ("cache", 3), ("verbose", "yes"),
     ],
-)
-def test_segmenter_names_bad_parameters_before_the_work(parameters, message):
-    made = make_synthetic_images(2)
-    with pytest.raises((ValueError, TypeError), match=message):
-        Segmenter(**parameters).fit(made.images, made.masks)
-
-
-def test_segmenter_refuses_a_single_group():
-    made = make_synthetic_images(3)
-    with pytest.raises(ValueError, match="All 3 images are of the group a; give at least two"):
-        Segmenter().fit(made.images, made.masks, groups=["a"] * 3)
+)  # fmt: skip
+def test_a_bad_parameter_is_named_before_the_work(parameter, value):
+    with pytest.raises((ValueError, TypeError), match=f"{parameter} is"):
+        quick(**{parameter: value}).fit(IMAGES, MASKS)
 
 
 @pytest.mark.slow
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
-    segmenter, made = trained[0], make_synthetic_images(1, random_state=9)
-    image = made.images[0]
+    segmenter, image = trained[0], make_synthetic_images(1, random_state=9).images[0]
     found = segmenter.predict(image)
     wrong = np.zeros(found.shape, np.uint8)
     columns = np.nonzero(found == 1)[1]
     wrong[(found == 1) & (np.arange(found.shape[1]) <= columns[0])] = 2
     corrected = segmenter.predict(image, wrong)
     assert (corrected[wrong == 2] == 0).mean() > 0.9
-    nothing = np.zeros(found.shape, np.uint8)
-    np.testing.assert_array_equal(segmenter.predict(image, nothing), found)
+    np.testing.assert_array_equal(segmenter.predict(image, 0 * wrong), found)
+
+
+THREE = [np.arange(48 * 48).reshape(48, 48) % 3] * 4
+VOID = [np.full_like(mask, 255) for mask in MASKS]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"images": IMAGES[:1], "masks": MASKS[:1]}, "1 image is too few"),
+        ({"masks": [*MASKS[:3], MASKS[3][1:]]}, r"masks\[3\] has 48 x 47 pixels"),
+        ({"masks": [0 * mask for mask in MASKS]}, "at least two"),
+        ({"masks": VOID}, "Every pixel of the masks is void"),
+        ({"masks": [MASK, MASK[:, :, None], MASK, MASK]}, r"masks\[1\] has shape"),
+        ({"masks": [MASK, MASK + 400.0, MASK, MASK]}, r"masks\[1\] is float64"),
+        ({"scribbles": MASKS[:1]}, "4 images and 1 scribbles"),
+        ({"scribbles": [MASK, MASK[1:], MASK, MASK]}, r"scribbles\[1\] has 48 x 47 pixels"),
+        ({"scribbles": MASKS}, r"scribbles\[0\] needs strokes"),
+        ({"masks": THREE, "scribbles": MASKS}, r"hold 3 classes"),
+        ({"groups": ["a"] * 4}, "All 4 images are of the group a; give at least two"),
+        ({"groups": ["a", "b"]}, "4 images and 2 groups"),
+    ],
+)  # fmt: skip
+def test_pairs_that_no_model_can_learn_from_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        quick().fit(**{"images": IMAGES, "masks": MASKS} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (IMAGE.astype(int), r"image is int64 .* np\.asarray\(image, np\.uint8\)"),
+        (IMAGE / 255, r"np\.rint\(255 \* image\)"),
+        (IMAGE.tolist(), "one image"),
+        ([IMAGE], "one image"),
+        (IMAGE[None], "one image"),
+        (Path("a.png"), r"image is 'a\.png'; read the file first"),
+        (None, "image is object of shape"),
+    ],
+)
+def test_other_pictures_are_refused_with_the_remedy(fitted, image, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        fitted.predict(image)
+
+
+@pytest.mark.parametrize("name", ["images", "masks"])
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        (lambda pictures: dict(enumerate(pictures)), "give a list"),
+        (lambda pictures: (picture for picture in pictures), "give a list"),
+        (lambda pictures: "abcd", "give a list"),
+        (lambda pictures: {1, 2, 3, 4}, "give a list"),
+        (lambda pictures: None, "give a list"),
+        (lambda pictures: Image.fromarray(pictures[0]), "give a list"),
+        (lambda pictures: pictures[0], "one picture; give a list"),
+        (lambda pictures: pictures[:3], "There are"),
+        (lambda pictures: [*pictures[:2], None, pictures[3]], r"\[2\] (is object|has shape)"),
+        (lambda pictures: [*pictures[:2], "a.png", pictures[3]], r"\[2\] is 'a\.png'; read"),
+        (lambda pictures: [*pictures[:2], pictures[2] / 2, pictures[3]], r"\[2\] is float64"),
+    ],
+)
+def test_other_lists_are_refused_and_the_old_model_stays(name, listed, message, fitted):
+    before = dict(vars(fitted))
+    pairs = {"images": IMAGES, "masks": MASKS}
+    pairs[name] = listed(pairs[name])
+    calls = [lambda: fitted.fit(**pairs), lambda: fitted.score(**pairs)]
+    if name == "images" and message != "There are":
+        calls.append(lambda: list(fitted.predict_in_turn(pairs[name])))
+    for call in calls:
+        with pytest.raises((TypeError, ValueError), match=message):
+            call()
+    assert vars(fitted) == before
+
+
+def test_images_in_turn_have_scribbles_for_each(fitted):
+    with pytest.raises(ValueError, match="There are 4 images and 1 scribbles"):
+        next(fitted.predict_in_turn(IMAGES, [MASK]))
 
 
 @pytest.mark.slow
-def test_error_of_one_image_gives_its_index():
-    made = make_synthetic_images(2)
-    images, masks, strokes = list(made.images), list(made.masks), list(made.scribbles)
-    for what, message in (
-        ({"images": [images[0], images[1] / 255.0]}, r"images\[1\] is float64"),
-        (
-            {"images": [images[0], Image.fromarray(images[1]).convert("F")]},
-            r"images\[1\] is a picture of mode 'F'",
-        ),
-        ({"masks": [masks[0], masks[1] / 1.0]}, r"masks\[1\] is float64; give class indices"),
-        ({"masks": [masks[0], masks[1][:, :, None]]}, r"masks\[1\] has shape"),
-        (
-            {"masks": [masks[0], masks[1].astype(int) + 400]},
-            r"masks\[1\] has values from 400 to 401",
-        ),
-        (
-            {"masks": [np.full_like(mask, 255) for mask in masks]},
-            "Every pixel of the masks is void",
-        ),
-        ({"scribbles": strokes[:1]}, "2 images and 1 scribbles"),
-        ({"scribbles": [strokes[0], strokes[1][1:]]}, r"scribbles\[1\] has 160 x 119 pixels"),
-        ({"scribbles": [strokes[0], np.minimum(strokes[1], 1)]}, r"scribbles\[1\] needs strokes"),
+def test_equal_pictures_of_any_type_have_equal_masks(fitted):
+    alpha = np.full(IMAGE.shape[:2], 255, np.uint8)
+    for image in (Image.fromarray(IMAGE), np.asfortranarray(IMAGE), np.dstack((IMAGE, alpha))):
+        np.testing.assert_array_equal(fitted.predict(image), fitted.predict(IMAGE))
+    grey = IMAGE[:, :, 0]
+    np.testing.assert_array_equal(fitted.predict(grey), fitted.predict(np.dstack([grey] * 3)))
+    for images, masks in (
+        (tuple(IMAGES), [mask.tolist() for mask in MASKS]),
+        (np.stack(IMAGES), [mask > 0 for mask in MASKS]),
+        ([Image.fromarray(image) for image in IMAGES], [Image.fromarray(mask) for mask in MASKS]),
+        (IMAGES, 255 * np.stack(MASKS)),
     ):
-        arguments = {"images": images, "masks": masks, "scribbles": None} | what
-        with pytest.raises(ValueError, match=message):
-            Segmenter(n_segments=20, C=1.0).fit(**arguments)
+        equal(quick().fit(images, masks), fitted, IMAGE)
+    # The meaning determines which of two values is the object.
+    masks = [np.where(mask, 4, 9).astype(np.uint8) for mask in MASKS]
+    usual = quick().fit(IMAGES, masks)
+    assert usual.meaning_.classes == (4, 9)
+    turned = quick(meaning=LabelMap(classes=(9, 4))).fit(IMAGES, masks)
+    equal(turned, fitted, IMAGE)
+    assert not np.array_equal(usual.predict(IMAGE), turned.predict(IMAGE))
 
 
 @pytest.mark.slow
-def test_pictures_and_masks_of_0_and_255_give_the_same_model(trained, tmp_path):
-    segmenter, _ = trained
-    made = make_synthetic_images(8)
-    pictures, masks = (
-        [Image.fromarray(image) for image in made.images],
-        [255 * mask for mask in made.masks],
-    )
-    other = Segmenter(n_segments=100, C=1.0, unaries=QUICK).fit(pictures, masks)
-    assert other.n_labels_ == 2
-    assert [r["primal"] for r in other.history_] == [r["primal"] for r in segmenter.history_]
-    fresh = make_synthetic_images(1, random_state=7).images[0]
-    np.testing.assert_array_equal(other.predict(Image.fromarray(fresh)), segmenter.predict(fresh))
-    np.testing.assert_array_equal(
-        next(other.predict_in_turn([Image.fromarray(fresh)])), segmenter.predict(fresh)
-    )
-    grey = fresh[:, :, 0]
-    np.testing.assert_array_equal(segmenter.predict(grey), segmenter.predict(np.dstack([grey] * 3)))
-    with pytest.raises(ValueError, match=r"image is float64 .*np.rint\(255 \* image\)"):
-        segmenter.predict(fresh / 255.0)
-    # Its predictions are written as masks of 0 and 255, as after training by the command.
-    other.save(tmp_path / "m")
-    write_png(tmp_path / "x.png", fresh)
-    out = ["--out", str(tmp_path / "o")]
-    assert (
-        main(["segment", "predict", "--model", str(tmp_path / "m"), str(tmp_path / "x.png"), *out])
-        == 0
-    )
-    np.testing.assert_array_equal(read_mask(tmp_path / "o/x.png"), 255 * segmenter.predict(fresh))
-
-
-@pytest.mark.slow
-def test_energies_do_not_depend_on_the_threads_of_blas(trained):
-    segmenter, _ = trained
-    image = describe(make_synthetic_images(1, random_state=4).images[0], 300)
+def test_energies_do_not_depend_on_the_threads_of_blas(trained, monkeypatch):
+    segmenter, image = trained[0], describe(MADE.images[4], 300)
     found = []
     for threads in (1, 2, 4):
         with threadpool_limits(threads, user_api="blas"):
-            graph = segmenter.graph(image)
-            nodes, edges = segmenter.crf_model_.energies(graph)
-        found.append([graph.potentials, graph.edge_potentials, nodes, edges])
-    for other in found[1:]:
-        for array, expected in zip(other, found[0], strict=True):
-            np.testing.assert_array_equal(array, expected)
-
-
-@pytest.mark.slow
-def test_training_is_on_one_thread_of_blas(monkeypatch):
+            found.append(segmenter._segmented(image, MADE.images[4], None))
+    for mask, probabilities in found[1:]:
+        np.testing.assert_array_equal(mask, found[0][0])
+        np.testing.assert_array_equal(probabilities, found[0][1])
     seen = []
 
     def watched(*arguments, **settings):
-        found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-        seen.extend(
-            library["num_threads"] for library in found if "opencv" not in library["filepath"]
-        )
+        libraries = [own for own in threadpool_info() if own["user_api"] == "blas"]
+        seen.extend(own["num_threads"] for own in libraries if "opencv" not in own["filepath"])
         return unary_potentials(*arguments, **settings)
 
     monkeypatch.setattr("structboost.segmentation.segmenter.unary_potentials", watched)
-    made = make_synthetic_images(2)
     with threadpool_limits(2, user_api="blas"):
-        Segmenter(n_segments=20, C=1.0, crf=CRFSettings(max_rounds=1)).fit(
-            made.images, made.masks, made.scribbles
-        )
+        quick().fit(MADE.images, MADE.masks, MADE.scribbles)
     assert set(seen) == {1}
 
 
 @pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
-    made = make_synthetic_images(4)
-    masks = []
-    for mask in made.masks:
-        three = mask.copy()
-        three[:, :80][mask[:, :80] == 0] = 2
-        masks.append(three)
-    segmenter = Segmenter(n_segments=40, C=1.0, crf=CRFSettings(max_rounds=3), unaries=QUICK).fit(
-        made.images, masks
-    )
+    masks = [mask.copy() for mask in MADE.masks[:4]]
+    for mask in masks:
+        mask[:, :80][mask[:, :80] == 0] = 2
+    segmenter = quick(n_segments=40, C=1.0, unaries=QUICK).fit(MADE.images[:4], masks)
     assert not segmenter.history_[-1]["certified"]
     segmenter.save(tmp_path / "three")
     loaded = Segmenter.load(tmp_path / "three")
-    found = [loaded.predict(image) for image in made.images]
-    np.testing.assert_array_equal(found[0], segmenter.predict(made.images[0]))
+    equal(loaded, segmenter)
+    found = [loaded.predict(image) for image in MADE.images[:4]]
     assert np.mean(np.array(found) == np.array(masks)) > 0.7
     with pytest.raises(ValueError, match=r"scribbles separates object .* model has 3 classes"):
-        loaded.predict(made.images[0], made.scribbles[0])
+        loaded.predict(MADE.images[0], MADE.scribbles[0])

@@ -27,8 +27,6 @@ from structboost.decisions import Choose
 from structboost.learners.patch import PatchFamily
 from structboost.objectives import Exponential
 from structboost.segmentation.crf_training import CRFSettings
-from structboost.segmentation.descriptors import describe
-from structboost.segmentation.feature_cache import FeatureCache
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
@@ -137,11 +135,6 @@ def photographs():
     return [image[::2, ::2] for image in images.images], [mask[::2, ::2] for mask in images.masks]
 
 
-@cache
-def described():
-    return describe(np.ascontiguousarray(photographs()[0][0]), 15)
-
-
 def segmenter(**crf):
     def make(folder):
         quick = UnarySettings(n_folds=2, group_rounds=2)
@@ -153,25 +146,8 @@ def segmenter(**crf):
     def use(folder):
         own = Segmenter.load(folder / "file")
         settings = [own.meaning_, own.crf, own.unaries, own.n_segments, own.longest, own.C_]
-        labels = own.superpixel_labels(described())
-        return plain([labels, str(settings), own.history_, own.validation_])
-
-    return Kind(make, use)
-
-
-def cached_description():
-    def cache_file(folder):
-        return FeatureCache(folder).path(photographs()[0][0], 15)
-
-    def make(folder):
-        FeatureCache(folder).describe(photographs()[0][0], 15)
-        cache_file(folder).rename(folder / "file")
-
-    def use(folder):
-        (folder / "file").rename(cache_file(folder))
-        found = vars(FeatureCache(folder).describe(photographs()[0][0], 15))
-        arrays = found | found["features"]
-        return [(n, arrays[n].dtype, plain(arrays[n])) for n in sorted(arrays) if n != "features"]
+        found = own.mask_and_probabilities(photographs()[0][0])
+        return plain([*found, str(settings), own.history_, own.validation_])
 
     return Kind(make, use)
 
@@ -219,7 +195,6 @@ KINDS = {
     "segmenter": segmenter(),
     "linear segmenter": segmenter(learner="ssvm"),
     "segmenter of trees": segmenter(weak_learner="tree"),
-    "described image": cached_description(),
 }  # fmt: skip
 # Those that take long to load and use.
-SLOW = ("segmenter", "linear segmenter", "segmenter of trees", "described image")
+SLOW = ("segmenter", "linear segmenter", "segmenter of trees")
