@@ -146,8 +146,7 @@ def _crf(settings, shared, train, test, seed):
     model = CRFModel.of(trainer)
     model.labels_and_costs(shared.test[0])  # compiled before the clock
     pairs = list(zip(shared.test, test.labels_of_strokes(), strict=True))
-    found, argmax_seconds = cpu_timed(lambda: [model.labels_and_costs(*pair) for pair in pairs])
-    labels = [own for own, _ in found]
+    labels, argmax_seconds = cpu_timed(lambda: [model.labels_and_costs(*p)[0] for p in pairs])
     last = trainer.history_[-1]
     return {
         **_scores(test, labels, lambda i: -_signed(model.labels_and_costs(shared.test[i])[1])),

@@ -152,7 +152,7 @@ def test_segment_command_trains_evaluates_and_predicts(tmp_path, capsys):
     ]
     assert main([*evaluate, "--cache", str(cache)]) == 0
     record = json.loads(scores.read_text())
-    assert len(list(cache.iterdir())) == 2
+    assert len(list(cache.rglob("output.pkl"))) == 2
     assert record["images"] == 2
     assert record["accuracy"] > 0.9
     assert set(record["by_image"]) == {"06", "07"}
