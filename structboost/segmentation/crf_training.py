@@ -264,11 +264,11 @@ def tuned(
             for held, images, inside, linear in parts:
                 trainer = uninterrupted(partial(fit_crf, *images, C, inside, linear))
                 report()
-                at, known = [graphs[i] for i in held], [counts[i] for i in held]
+                at, pixels = [graphs[i] for i in held], [counts[i] for i in held]
                 for i, graph in zip(held, at, strict=True):
                     (labels[i],) = trainer.predict([graph])
-                if any(count.any() for count in known):
-                    _, X, Y, _ = _training_set(at, known, settings, None)
+                if any(count.any() for count in pixels):
+                    _, X, Y, _ = _training_set(at, pixels, settings, None)
                     fold = Fold([], [], None, X, Y)
                     measured.append(
                         measured_model(trainer.task, fold, trainer.model_, scaled_hinge)

@@ -157,7 +157,7 @@ def _sample(
     """
     ends = np.cumsum(list(map(len, counts)))
     wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
-    kept: dict[str, list[NDArray[np.float16]]] = {name: [] for name in drawn}
+    stored: dict[str, list[NDArray[np.float16]]] = {name: [] for name in drawn}
     with Phase("features to learn from", len(images), verbose) as line:
         for image, end in zip(images, ends, strict=True):
             start = end - image.n_superpixels
@@ -165,9 +165,9 @@ def _sample(
                 by_group = rows_by_group(image, codebook)
             for name, rows in wanted.items():
                 inside = rows[slice(*np.searchsorted(rows, (start, end)))]
-                kept[name].append(by_group[name][inside - start].astype(np.float16))
+                stored[name].append(by_group[name][inside - start].astype(np.float16))
             line.step()
-    stacked = {name: np.concatenate(kept.pop(name)) for name in drawn}
+    stacked = {name: np.concatenate(stored.pop(name)) for name in drawn}
     return lambda name, rows: stacked[name][np.searchsorted(wanted[name], rows)].astype(np.float32)
 
 
