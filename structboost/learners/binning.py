@@ -79,9 +79,20 @@ class Thresholds(NamedTuple):
         return len(self.indptr) - 1
 
     @property
+    def feature(self) -> IntArray:
+        """Feature of each column."""
+        return np.arange(self.n_columns) if self.gaps is None else self.gaps.feature
+
+    @property
     def n_features(self) -> int:
         """Number of features."""
         return self.n_columns if self.gaps is None else int(self.gaps.feature[-1]) + 1
+
+    @property
+    def is_apart(self) -> NDArray[np.bool_]:
+        """Flags of the columns whose last bin holds missing values only."""
+        # The column with low missing values follows that with high ones.
+        return np.zeros(self.n_columns, bool) if self.gaps is None else np.roll(self.gaps.low, -1)
 
     @property
     def n_bins(self) -> IntArray:
@@ -351,7 +362,7 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
     """
     codes = np.empty((bins.n_columns, features.shape[0]), dtype=code_dtype(bins))
     for j in range(bins.n_columns):
-        f = j if bins.gaps is None else int(bins.gaps.feature[j])
+        f = int(bins.feature[j])
         column = _column(features, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)

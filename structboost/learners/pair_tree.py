@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.learners.base import Candidate, WeakLearnerFamily
-from structboost.learners.binning import Thresholds
 from structboost.learners.candidates import ROUNDING, best_first, ranked
 from structboost.learners.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
 from structboost.learners.pair_search import BY_SETS, best_children, stump_sizes
@@ -101,8 +100,11 @@ class PairTreeFamily(TreeFamily):
         )  # fmt: skip
         of_columns = np.sign(self._directions.of_columns)
         self._sides = np.where(self._is_category, BY_SETS, of_columns).astype(np.int8)
+        self._is_apart = self.binned.bins.is_apart
         # Column of each feature whose last bin holds its missing values, or -1.
-        self._column_apart, self._is_apart = _columns_apart(self.binned.bins)
+        self._column_apart = np.full(self.n_features, -1, np.int64)
+        self._feature_of, apart = self.binned.bins.feature, np.flatnonzero(self._is_apart)
+        self._column_apart[self._feature_of[apart]] = apart
         n_bins = self._n_bins
         _check_size(len(n_bins), int(n_bins.max(initial=1)))
         self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
@@ -111,7 +113,6 @@ class PairTreeFamily(TreeFamily):
         # Columns of one bin split nothing.
         splitting = np.flatnonzero(n_bins > 1)
         self._pairs = splitting[np.column_stack(np.triu_indices(len(splitting)))].astype(np.int64)
-        self._feature_of = self._feature(np.arange(len(n_bins)))
         self._is_part = False
 
     @property
@@ -375,17 +376,6 @@ def _rising_states(of_low: FloatArray, of_high: FloatArray) -> IntArray:
     high = int(after_high[: both + 1].argmax())
     bins = np.arange(len(of_low))
     return (bins >= high).astype(np.int64) + (bins >= both)
-
-
-def _columns_apart(bins: Thresholds) -> tuple[IntArray, NDArray[np.bool_]]:
-    """Column of each feature whose last bin holds its missing values, or -1, and flags of these."""
-    of_features = np.full(bins.n_features, -1, np.int64)
-    is_apart = np.zeros(bins.n_columns, np.bool_)
-    if bins.gaps is not None:
-        low = np.flatnonzero(bins.gaps.low)
-        # The column with low missing values follows that with high ones.
-        of_features[bins.gaps.feature[low]], is_apart[low - 1] = low - 1, True
-    return of_features, is_apart
 
 
 def _check_size(n_columns: int, most_bins: int) -> None:

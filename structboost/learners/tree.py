@@ -31,12 +31,11 @@ from structboost.learners.category_sets import (
     number_of,
     words_of,
 )
-from structboost.learners.leaf_sums import SURE
-from structboost.learners.monotone_trees import Directions
+from structboost.learners.leaf_sums import SURE, confident_leaves, sum_leaves
+from structboost.learners.monotone_trees import Directions, Nodes
 from structboost.learners.row_draws import RowDraws
-from structboost.learners.tree_growth import Room, fill_leaf_indices, grow, work_arrays
-from structboost.learners.tree_histograms import CountedTable, counted_table
-from structboost.learners.tree_leaves import TreeLeaves
+from structboost.learners.tree_growth import fill_leaf_indices, grow, work_arrays
+from structboost.learners.tree_histograms import counted_table
 from structboost.learners.tree_table import TreeTable
 from structboost.validation import (
     checked_flag,
@@ -181,12 +180,11 @@ class TreeFamily(WeakLearnerFamily):
             self.binned, row_fraction, random_state, needs_seeds=self.max_features < 1
         )
         self.can_resume = self._rows.can_resume
-        of_columns = self._feature(np.arange(self.binned.n_columns))
-        self._is_category = np.isin(of_columns, categorical)
+        self._is_category = np.isin(self.binned.bins.feature, categorical)
         of_features = checked_directions(directions, features.shape[1])
         if of_features[np.asarray(categorical, np.int64)].any():
             raise ValueError("directions has one of a categorical feature; give 0 for it.")
-        self._directions = Directions(self.binned, of_features)
+        self._directions = Directions(self.binned.bins, of_features)
         self.n_features = self.binned.bins.n_features
         self.low, self.high = response
         self.confident = confident
@@ -195,9 +193,6 @@ class TreeFamily(WeakLearnerFamily):
                 "confident is True, which needs the responses -1 and 1; set confident=False."
             )
         self.depth = checked_whole_number(depth, "depth", 12)
-        self._leaves = TreeLeaves(
-            response, confident, self.l2_regularization, self._directions, self._rows
-        )
         self._n_bins = self.binned.bins.n_bins
         # Words of the set of a node.
         self._n_words = N_WORDS if self._is_category.any() else 0
@@ -240,36 +235,30 @@ class TreeFamily(WeakLearnerFamily):
             self._rows.draw()
 
     @cached_property
-    def _table(self) -> CountedTable:
-        return counted_table(self.binned, self.row_fraction)
-
-    @cached_property
-    def _room(self) -> Room:
-        return work_arrays(self.depth, self._table)
-
-    @cached_property
-    def _room_to_draw(self) -> tuple[int, IntArray, NDArray[np.bool_]]:
-        """Number of features that a node draws, the feature of each column, and a work array."""
-        of_columns = self._feature(np.arange(self.binned.n_columns))
-        n_drawn = math.ceil(self.max_features * self.n_features)
-        return n_drawn, of_columns, np.ones(len(of_columns), np.bool_)
-
-    @cached_property
-    def _limits(self) -> tuple[int, float, float]:
-        """Limits of :func:`structboost.learners.tree_growth.grow`."""
-        ridge = self.l2_regularization
-        fraction = float(ridge and ridge / self._rows.n_distinct)
-        return self.min_samples_leaf, fraction, self.category_penalty
+    def _setup(self) -> tuple[Any, ...]:
+        """Arguments of :func:`grow` that no round changes, as in :class:`Growth`."""
+        table, ridge = counted_table(self.binned, self.row_fraction), self.l2_regularization
+        of_columns, n_drawn = (
+            self.binned.bins.feature,
+            math.ceil(self.max_features * self.n_features),
+        )
+        return (
+            tuple(table),
+            (self._is_category, self._directions.of_columns),
+            work_arrays(self.depth, table),
+            (
+                self.min_samples_leaf,
+                float(ridge and ridge / self._rows.n_distinct),
+                self.category_penalty,
+            ),
+            (n_drawn, of_columns, np.ones(len(of_columns), np.bool_)),
+        )
 
     @cached_property
     def _room_to_count(self) -> IntArray | None:
         if self.min_samples_leaf == 1:
             return None
         return np.empty(self._n_bins.max(initial=1), np.int64)
-
-    @property
-    def _columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        return self._is_category, self._directions.of_columns
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
@@ -294,14 +283,14 @@ class TreeFamily(WeakLearnerFamily):
         nodes = np.empty((2, n_rounds, n_channels, n_leaves - 1), np.int64)
         of_sets = n_rounds * n_channels, n_leaves - 1, self._n_words
         return Growth(
-            (tuple(self._table), self._columns, self._room, self._limits, self._room_to_draw),
+            self._setup,
             *self._rows.ahead(n_rounds),
             self._room_to_count,
             (*nodes, np.empty((n_rounds, 2, n_channels, n_leaves))),
             np.zeros(of_sets, np.uint64) if self._n_words else None,
             np.empty((n_rounds, 4, n_channels, n_leaves)),
             np.empty((n_channels, self.binned.n_rows), np.int16),
-            self._leaves.fractions,
+            self._fractions,
         )
 
     @override
@@ -311,14 +300,13 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
-        features, bins, responses = (array[:n_rounds] for array in growth.trees)
-        leaves = responses[:, 0]
+        features, bins, responses = growth.trees
+        leaves = responses[:n_rounds, 0]
         edges = (leaves * growth.sums[:n_rounds, 0]).sum(axis=2)
         n_channels = edges.shape[1]
         sets = None if growth.sets is None else growth.sets[: n_rounds * n_channels]
-        nodes = np.concatenate(features), np.concatenate(bins)
-        of_trees: Sequence[NDArray[Any]] = *nodes, np.concatenate(leaves)
-        trees = iter(self._trees(of_trees, sets))
+        nodes = np.concatenate(features[:n_rounds]), np.concatenate(bins[:n_rounds]), sets
+        trees = iter(self._trees(nodes, np.concatenate(leaves)))
         return [
             sorted(
                 map(Candidate, islice(trees, n_channels), range(n_channels), of_round),
@@ -349,9 +337,7 @@ class TreeFamily(WeakLearnerFamily):
         weights: FloatArray = np.stack(
             [np.bincount(at, weights=d, minlength=len(learner.leaves)) for d in duals.T]
         )
-        same = [learner] * len(weights)
-        features, bins = np.array([t.features for t in same]), np.array([t.bins for t in same])
-        leaves = self._leaves.best((features, bins, self._sets(same)), weights)
+        leaves = self._best_leaves(self._nodes([learner] * len(weights)), weights)
         edges = (weights * leaves).sum(axis=1)
         return [
             Candidate(learner._replace(leaves=tuple(leaves[c].tolist())), c, float(edges[c]))
@@ -369,18 +355,14 @@ class TreeFamily(WeakLearnerFamily):
 
     @override
     def table(self, learners: Sequence[Tree]) -> TreeTable:
-        n_nodes = 2**self.depth - 1
-        columns = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
-        threshold = np.array([t.thresholds for t in learners], np.float64).reshape(-1, n_nodes)
-        leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, n_nodes + 1)
-        gaps = self.binned.bins.gaps
+        columns, bins, sets = self._nodes(learners)
+        leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, 2**self.depth)
+        gaps, feature = self.binned.bins.gaps, self.binned.bins.feature[columns]
         low = None if gaps is None else gaps.low[columns].astype(np.uint8)
-        sets = self._sets(learners)
-        if sets is None:
-            return TreeTable(self._feature(columns), threshold, leaf, low)
-        sets, inside = for_all_categories(sets, self._n_bins[columns])
-        low = np.where(sets.any(axis=2), inside, 0 if low is None else low)
-        return TreeTable(self._feature(columns), threshold, leaf, low.astype(np.uint8), sets)
+        if sets is not None:
+            sets, inside = for_all_categories(sets, self._n_bins[columns])
+            low = np.where(sets.any(axis=2), inside, 0 if low is None else low).astype(np.uint8)
+        return TreeTable(feature, self._thresholds(columns, bins), leaf, low, sets)
 
     @override
     def restored(self, values: Sequence[Any]) -> Tree:
@@ -410,58 +392,87 @@ class TreeFamily(WeakLearnerFamily):
             thresholds[bins == BY_SET] = HALF
         return thresholds
 
-    def _feature(self, columns: IntArray) -> IntArray:
-        gaps = self.binned.bins.gaps
-        return columns if gaps is None else gaps.feature[columns]
-
-    def _sets(self, learners: Sequence[Tree]) -> NDArray[np.uint64] | None:
-        """Words of the sets, shape (n_learners, n_nodes, N_WORDS), or None without categories."""
-        if not self._n_words:
-            return None
+    def _nodes(self, learners: Sequence[Tree]) -> Nodes:
+        """Features, bins and words of the sets of trees, or None for these without categories."""
         n_nodes = 2**self.depth - 1
+        features = np.array([t.features for t in learners], np.int64).reshape(-1, n_nodes)
+        bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
+        if not self._n_words:
+            return features, bins, None
         words = np.array([words_of(t.sets) for t in learners], np.uint64)
-        return words.reshape(-1, n_nodes, N_WORDS)
+        return features, bins, words.reshape(-1, n_nodes, N_WORDS)
 
     def _grow(
-        self,
-        duals: FloatArray,
-        is_drawn: NDArray[np.bool_] | None,
-        seed: int,
+        self, duals: FloatArray, is_drawn: NDArray[np.bool_] | None, seed: int
     ) -> list[Candidate]:
         n_channels = len(duals)
-        nodes = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
-        sets = np.zeros((*nodes.shape[1:], self._n_words), np.uint64) if self._n_words else None
-        features, bins = nodes
+        features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
+        sets = np.zeros((*bins.shape, self._n_words), np.uint64) if self._n_words else None
         rows = self._rows.all_rows if is_drawn is None else is_drawn
+        table, columns, room, limits, draw = self._setup
         grow(
-            tuple(self._table), self._columns, duals, rows, self._room, (features, bins), sets,
-            self._room_to_count, self._limits, (seed, *self._room_to_draw),
+            table, columns, duals, rows, room, (features, bins), sets, self._room_to_count, limits,
+            (seed, *draw),
         )  # fmt: skip
         leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
         fill_leaf_indices(self.binned.codes, features, bins, sets, leaf_indices)
-        leaves, weights, of_drawn = self._leaves.of_new_trees(
-            (features, bins, sets), leaf_indices, duals, is_drawn
-        )
+        nodes = features, bins, sets
+        leaves, weights, of_drawn = self._new_leaves(nodes, leaf_indices, duals, is_drawn)
         edges = (leaves * weights).sum(axis=1)
-        trees = self._trees((features, bins, leaves), sets)
+        trees = self._trees(nodes, leaves)
         for c, tree in enumerate(trees):
             # The responses of the trees that training takes are needed next.
             self._leaves_of_round[_splits(tree)] = leaf_indices[c]
             self._drawn_leaves[tree, c] = of_drawn[c]
         return list(map(Candidate, trees, range(n_channels), edges.tolist()))
 
-    def _trees(
-        self, of_trees: Sequence[NDArray[Any]], sets: NDArray[np.uint64] | None
-    ) -> list[Tree]:
-        """Make trees of their features, bins and leaves, each tree in a row."""
-        features, bins, leaves = of_trees
+    @property
+    def _fractions(self) -> tuple[float, float]:
+        """Fractions of the mass of a tree that are added to that of a confident leaf."""
+        fraction = (1.0 + self.l2_regularization) / self._rows.n_distinct
+        return fraction, fraction / self.row_fraction
+
+    def _new_leaves(
+        self,
+        nodes: Nodes,
+        leaf_indices: NDArray[np.int16],
+        duals: FloatArray,
+        is_drawn: NDArray[np.bool_] | None,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leaves of new trees, sums of the duals, and the leaves as only the drawn rows fill them.
+
+        Sums of trees that are not confident are estimated from the drawn rows.
+        """
+        rows = self._rows.all_rows if is_drawn is None else is_drawn
+        if is_drawn is not None and not self.confident:
+            duals = np.where(is_drawn, duals / self.row_fraction, 0.0)
+        sums = np.empty((4, len(leaf_indices), 2**self.depth))
+        sum_leaves(leaf_indices, duals, rows, sums)
+        if not self.confident:
+            leaves = self._best_leaves(nodes, sums[0])
+            return leaves, sums[0], leaves
+        leaves, of_drawn = responses = np.empty((2, *sums.shape[1:]))
+        confident_leaves(sums, self._fractions, responses)
+        if self._directions.any:
+            leaves = self._directions.nearest_leaves(nodes, leaves, sums[1])
+        return np.rint(SURE * leaves), sums[0], of_drawn
+
+    def _best_leaves(self, nodes: Nodes, weights: FloatArray) -> FloatArray:
+        """Find the leaves of largest edge, either response each, shape (n_trees, n_leaves)."""
+        if self._directions.any:
+            return self._directions.best_leaves(nodes, weights, (self.low, self.high))
+        return np.where(weights > 0, self.high, self.low)
+
+    def _trees(self, nodes: Nodes, leaves: FloatArray) -> list[Tree]:
+        """Make trees of their nodes and leaves, each tree in a row."""
+        features, bins, sets = nodes
         arrays = features, self._thresholds(features, bins), leaves, bins
         fields = [map(tuple, array.tolist()) for array in arrays]
         if sets is None:
             return list(map(Tree, *fields))
         of_sets = (
-            tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*nodes, strict=True))
-            for nodes in zip(bins, sets, strict=True)
+            tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*tree, strict=True))
+            for tree in zip(bins, sets, strict=True)
         )
         return list(map(Tree, *fields, of_sets))
 
@@ -472,11 +483,10 @@ class TreeFamily(WeakLearnerFamily):
     def _leaf_indices(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
         stored = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
         others = [tree for tree, leaves in zip(learners, stored, strict=True) if leaves is None]
+        out = np.empty((len(others), self.binned.n_rows), np.int16)
         if others:
-            out = np.empty((len(others), self.binned.n_rows), np.int16)
-            features, bins = np.array([t.features for t in others]), [t.bins for t in others]
-            fill_leaf_indices(self.binned.codes, features, np.array(bins), self._sets(others), out)
-        computed = iter(out if others else ())
+            fill_leaf_indices(self.binned.codes, *self._nodes(others), out)
+        computed = iter(out)
         return [next(computed) if leaves is None else leaves for leaves in stored]
 
 

@@ -55,9 +55,9 @@ def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
     family = TreeFamily(GRID, (-1.0, 1.0), depth=depth, directions=directions, confident=True)
     n_nodes = 2**depth - 1
     nodes = rng.integers(2, size=n_nodes), rng.integers(-1, 3, size=n_nodes)
-    no_sets = np.zeros((n_nodes, 0), np.uint64)
     wished, masses = rng.normal(size=n_nodes + 1), rng.uniform(0.1, 2.0, n_nodes + 1)
-    found = family._directions.nearest_leaves(*nodes, no_sets, wished, masses)
+    of_tree = (nodes[0][None], nodes[1][None], None)
+    (found,) = family._directions.nearest_leaves(of_tree, wished[None], masses[None])
     tree = Tree(tuple(nodes[0]), (np.inf,) * n_nodes, tuple(found), tuple(nodes[1]))
     at = family.leaf_indices(tree)
     reached = np.unique(at)
@@ -164,7 +164,8 @@ def test_leaves_are_compared_where_a_point_of_one_is_above_one_of_the_other(seed
     n_splits = family.binned.bins.n_bins[columns] - 1
     bins = np.where(is_category, BY_SET, rng.integers(-1, n_splits))
 
-    found = {tuple(pair) for pair in family._directions._pairs(columns, bins, sets)}
+    (pairs,) = family._directions._pairs((columns[None], bins[None], sets[None]))
+    found = {tuple(pair) for pair in pairs}
     points = list(product(BINS, repeat=3))
     leaves = [leaf_of(point, columns, gaps, bins, sets) for point in points]
     expected = {

@@ -325,7 +325,9 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
     # One feature of six: all of them come, and nodes of a tree differ.
     narrow = family(0.01)
     trees = [narrow.price(duals, 1)[0].learner for _ in range(30)]
-    assert {int(f) for t in trees for f in narrow._feature(np.array(t.features))} == set(range(6))
+    assert {int(f) for t in trees for f in narrow.binned.bins.feature[list(t.features)]} == set(
+        range(6)
+    )
     assert len(set(trees[0].features)) > 1
     # All rows, and the features drawn.
     whole = family(row_fraction=1.0)
