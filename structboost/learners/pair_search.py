@@ -92,29 +92,21 @@ def best_children(
                 by_b[j, i] = by_a[i, j]
         if sides[b] != BY_SETS:
             _add_up(by_b)
-        work = room[0, -5:]
-        _raise_to_children(
-            by_b, work, sides[a] == BY_SETS, (sides[b], is_apart[b]), b, sizes[:, starts[a] :],
-            children[:, starts[a] :],
-        )  # fmt: skip
-        if abs(sides[a]) == 1:
-            _raise_to_nested(
-                by_b, sides[a], (sides[b], is_apart[b]), b, sizes[2, starts[a] :],
-                children[2, starts[a] :],
-            )  # fmt: skip
-        if a != b:
-            for j in range(n_b):
-                for i in range(n_a):
-                    by_a[i, j] = by_b[j, i]
+        for turn in range(1 if a == b else 2):
+            root, child, sums = (a, b, by_b) if turn == 0 else (b, a, by_a)
+            if turn == 1:
+                for j in range(n_b):
+                    for i in range(n_a):
+                        by_a[i, j] = by_b[j, i]
+            of_root, of_child = starts[root], (sides[child], is_apart[child])
             _raise_to_children(
-                by_a, work, sides[b] == BY_SETS, (sides[a], is_apart[a]), a, sizes[:, starts[b] :],
-                children[:, starts[b] :],
+                sums, room[0, -5:], sides[root] == BY_SETS, of_child, child, sizes[:, of_root:],
+                children[:, of_root:],
             )  # fmt: skip
-            if abs(sides[b]) == 1:
+            if abs(sides[root]) == 1:
                 _raise_to_nested(
-                    by_a, sides[b], (sides[a], is_apart[a]), a, sizes[2, starts[b] :],
-                    children[2, starts[b] :],
-                )  # fmt: skip
+                    sums, sides[root], of_child, child, sizes[2, of_root:], children[2, of_root:]
+                )
 
 
 @compiled

@@ -52,7 +52,7 @@ class PairTables:
             sets, scorer = scorer.columns, scorer.trees
         if not isinstance(scorer, WeightedTrees) or scorer.feature.shape[1] not in (1, 3):
             return None
-        return cls(*_Builder(scorer, sets, n_features).tables())
+        return cls(*_tables(scorer, sets, n_features))
 
     def thresholds(self, feature: int) -> FloatArray:
         """Thresholds between the bins of a feature, ascending."""
@@ -107,126 +107,73 @@ class PairTables:
         return replace(self, steps=steps, pairs=pairs)
 
 
-class _Builder:
-    """Sums of trees of at most two levels over the bins of their features.
+def _tables(
+    trees: WeightedTrees, sets: SetColumns | None, n_features: int
+) -> tuple[LookupTable, dict[Pair, FloatArray]]:
+    """Add up trees of at most two levels over the bins of their features, and of pairs of these.
 
     ``sets`` are the columns that follow the features of a row.
     """
+    is_split, n_channels = np.isfinite(trees.threshold), trees.n_channels
+    used = np.unique(trees.feature[is_split]).tolist()
+    thresholds = {
+        f: np.unique(trees.threshold[is_split & (trees.feature == f)])
+        for f in used
+        if f < n_features
+    }
+    # A value of each bin of a feature, and a missing one.
+    values = {f: np.append(of_bins, (np.inf, np.nan)) for f, of_bins in thresholds.items()}
+    if sets is None:
+        sets = SetColumns(np.zeros(0, np.int64), np.zeros((0, 1)))
+    for f in np.unique(sets.feature).tolist():
+        # The last bin of categories has all that no set knows, as if they were missing.
+        outside = sets.outside[sets.feature == f]
+        differs = (outside[:, :-1] != outside[:, -1:]).any(axis=0)
+        n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
+        thresholds[f] = np.arange(n_known) + HALF
+        values[f] = np.append(np.arange(n_known + 1.0), np.nan)
 
-    def __init__(self, trees: WeightedTrees, sets: SetColumns | None, n_features: int) -> None:
-        self._trees, self._sets, self._n_features = trees, sets, n_features
-        splits = np.isfinite(trees.threshold)
-        columns, thresholds = trees.feature[splits], trees.threshold[splits]
-        self._thresholds: dict[int, FloatArray] = {}
-        self._outside: dict[int, NDArray[np.bool_]] = {}
-        for column in np.unique(columns).tolist():
-            if column < n_features:
-                self._thresholds[column] = np.unique(thresholds[columns == column])
-        if sets is not None:
-            self._add_sets(sets)
-        self._singles: dict[int, FloatArray] = {}
-        self._pairs: dict[Pair, FloatArray] = {}
-        self._bias = np.zeros(trees.n_channels)
+    def node(t: int, k: int) -> tuple[int | None, NDArray[np.bool_]]:
+        """Feature of a node, and which of its bins go left; None and one bin without a split."""
+        if k >= trees.feature.shape[1] or not is_split[t, k]:
+            return None, np.ones(1, np.bool_)
+        f, value = int(trees.feature[t, k]), None
+        if f >= n_features:
+            column = SetColumns(np.zeros(1, np.int64), sets.outside[[f - n_features]])
+            f = int(sets.feature[f - n_features])
+            value = column.hstack(values[f][:, None])[:, 1]
+        value = values[f] if value is None else value
+        is_missing = np.isnan(value) & (trees.missing_left[t, k] > 0)
+        return f, (value <= trees.threshold[t, k]) | is_missing
 
-    def _add_sets(self, sets: SetColumns) -> None:
-        """Bins of categories, the last of which holds all that are not known."""
-        is_outside = sets.outside > HALF
-        for feature in np.unique(sets.feature).tolist():
-            at = np.flatnonzero(sets.feature == feature)
-            differs = (is_outside[at, :-1] != is_outside[at, -1:]).any(axis=0)
-            n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
-            self._thresholds[feature] = np.arange(n_known, dtype=np.float64) + HALF
-            for k in at.tolist():
-                unknown = np.repeat(is_outside[k, -1], 2)
-                self._outside[k] = np.concatenate((is_outside[k, :n_known], unknown))
-
-    def tables(self) -> tuple[LookupTable, dict[Pair, FloatArray]]:
-        """Tables of features and of pairs."""
-        trees = self._trees
-        for t in range(len(trees.feature)):
-            terms = slice(trees.indptr[t], trees.indptr[t + 1])
-            leaves = np.zeros((trees.values.shape[1], trees.n_channels))
-            np.add.at(leaves.T, trees.channels[terms], trees.values[terms])
-            self._add_tree(t, leaves)
-        n_channels = trees.n_channels
-        features = sorted(self._thresholds)
-        thresholds = [self._thresholds[f] for f in features]
-        values = [
-            self._singles.get(f, np.zeros((len(of_feature) + 2, n_channels)))
-            for f, of_feature in zip(features, thresholds, strict=True)
-        ]
-        nothing = np.zeros((0, n_channels))
-        steps = LookupTable(
-            self._bias,
-            np.array(features, np.int64),
-            np.concatenate([np.zeros(0), *thresholds]),
-            np.cumsum([0, *map(len, thresholds)], dtype=np.int64),
-            np.concatenate([nothing, *(of_feature[:-1] for of_feature in values)]),
-            self._n_features,
-            np.concatenate([nothing, *(of_feature[-1:] for of_feature in values)]),
-        )
-        return steps, dict(sorted(self._pairs.items()))
-
-    def _add_tree(self, t: int, leaves: FloatArray) -> None:
-        if len(leaves) == 2:
-            leaves = np.repeat(leaves, 2, axis=0)
-        root = self._node(t, 0)
-        if root is None:
-            # All rows go left.
-            self._add(None, self._node(t, 1) if len(leaves) == 4 else None, leaves[0], leaves[1])
-            return
-        feature, goes_left = root
-        for child, side in ((1, goes_left), (2, ~goes_left)):
-            first = 2 * (child - 1)
-            node = self._node(t, child)
-            self._add((feature, side), node, leaves[first], leaves[first + 1])
-
-    def _node(self, t: int, k: int) -> tuple[int, NDArray[np.bool_]] | None:
-        """Feature of a node, and which of its bins go left, or None if it does not split."""
-        trees = self._trees
-        if k >= trees.feature.shape[1] or not np.isfinite(trees.threshold[t, k]):
-            return None
-        column = int(trees.feature[t, k])
-        if self._sets is not None and column >= self._n_features:
-            place = column - self._n_features
-            return int(self._sets.feature[place]), ~self._outside[place]
-        thresholds = self._thresholds[column]
-        n_left = int(np.searchsorted(thresholds, trees.threshold[t, k])) + 1
-        goes_left = np.arange(len(thresholds) + 2) < n_left
-        goes_left[-1] = trees.missing_left[t, k] > 0
-        return column, goes_left
-
-    def _add(
-        self,
-        root: tuple[int, NDArray[np.bool_]] | None,
-        child: tuple[int, NDArray[np.bool_]] | None,
-        left: FloatArray,
-        right: FloatArray,
-    ) -> None:
-        """Add the responses of a child where its root sends rows to it."""
-        if child is None:
-            if root is None:
-                self._bias += left
-            else:
-                self._single(root[0])[root[1]] += left
-            return
-        feature, goes_left = child
-        values = np.where(goes_left[:, None], left, right)
-        if root is None:
-            self._single(feature)[:] += values
-        elif root[0] == feature:
-            self._single(feature)[root[1]] += values[root[1]]
-        elif root[0] < feature:
-            self._pair(root[0], feature)[root[1]] += values
-        else:
-            self._pair(feature, root[0])[:, root[1]] += values[:, None]
-
-    def _single(self, feature: int) -> FloatArray:
-        n_bins = len(self._thresholds[feature]) + 2
-        return self._singles.setdefault(feature, np.zeros((n_bins, self._trees.n_channels)))
-
-    def _pair(self, a: int, b: int) -> FloatArray:
-        shape = len(self._thresholds[a]) + 2, len(self._thresholds[b]) + 2, self._trees.n_channels
-        if (a, b) not in self._pairs:
-            self._pairs[a, b] = np.zeros(shape)
-        return self._pairs[a, b]
+    sums: dict[tuple[int, ...], FloatArray] = {(): np.zeros(n_channels)}
+    for t in range(len(trees.feature)):
+        terms = slice(trees.indptr[t], trees.indptr[t + 1])
+        leaves = np.zeros((trees.values.shape[1], n_channels))
+        np.add.at(leaves.T, trees.channels[terms], trees.values[terms])
+        leaves = np.repeat(leaves, 4 // len(leaves), axis=0)
+        (a, goes_left), children = node(t, 0), (node(t, 1), node(t, 2))
+        for k, (b, is_left) in enumerate(children):
+            side = goes_left if k == 0 else ~goes_left
+            added = np.where(is_left[:, None], leaves[2 * k], leaves[2 * k + 1])
+            added = np.where(side[:, None, None], added, 0.0)
+            if a is not None and a == b:
+                added = np.diagonal(added).T
+            elif a is not None and b is not None and a > b:
+                added = added.swapaxes(0, 1)
+            key = tuple(sorted({f for f in (a, b) if f is not None}))
+            shape = *(len(values[f]) for f in key), n_channels
+            sums[key] = sums.get(key, 0.0) + added.reshape(shape)
+    features = sorted(thresholds)
+    singles = [sums.get((f,), np.zeros((len(values[f]), n_channels))) for f in features]
+    nothing = np.zeros((0, n_channels))
+    steps = LookupTable(
+        sums[()],
+        np.array(features, np.int64),
+        np.concatenate([np.zeros(0), *(thresholds[f] for f in features)]),
+        np.cumsum([0, *(len(thresholds[f]) for f in features)], dtype=np.int64),
+        np.concatenate([nothing, *(of_feature[:-1] for of_feature in singles)]),
+        n_features,
+        np.concatenate([nothing, *(of_feature[-1:] for of_feature in singles)]),
+    )
+    return steps, {(k[0], k[1]): sums[k] for k in sorted(sums) if len(k) == 2}

@@ -188,7 +188,9 @@ class PairTreeFamily(TreeFamily):
         ``sizes``).  The last cut of a column with missing values apart is free.
         """
         below = np.cumsum(np.bincount(codes[column], duals, int(self._n_bins[column])))
-        missing = float(duals[self._is_missing(codes, column)].sum())
+        apart, missing = int(self._column_apart[self._feature_of[column]]), 0.0
+        if apart >= 0:
+            missing = float(duals[codes[apart] == self._n_bins[apart] - 1].sum())
         to_left, to_right = (0.0, missing) if self._is_apart[column] else (missing, 0.0)
         rises = int(self._sides[column])
         right = rises * (below[-1] - below - to_right) + abs(to_right)
@@ -197,13 +199,6 @@ class PairTreeFamily(TreeFamily):
         if self._is_apart[column]:
             of_cuts[-2] = sizes[:2, -2].sum()
         return np.asarray(of_cuts)
-
-    def _is_missing(self, codes: NDArray[Any], column: int) -> NDArray[np.bool_]:
-        """Mask of the rows in which the feature of a column is missing."""
-        apart = int(self._column_apart[self._feature_of[column]])
-        if apart < 0:
-            return np.zeros(codes.shape[1], np.bool_)
-        return np.asarray(codes[apart] == self._n_bins[apart] - 1)
 
     def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
         """Pairs of columns with one of the best stumps in each."""
@@ -252,35 +247,25 @@ class PairTreeFamily(TreeFamily):
         )
         return tree, sum(edge for _, edge in children)
 
-    def _best_split(
-        self, codes: NDArray[Any], duals: FloatArray, column: int
-    ) -> tuple[_Child, float]:
+    def _best_split(self, codes: NDArray[Any], duals: FloatArray, column: int) -> _Priced:
         """Best child of rows with these codes of a column, and its edge."""
-        total = float(duals.sum())
-        side, n_bins = self._sides[column], int(self._n_bins[column])
-        leaf = self.high if total > ROUNDING * float(np.abs(duals).sum()) else self.low
-        best = _Child(column, -1, 0, (leaf, leaf))
-        sums = np.bincount(codes, duals, n_bins)
+        total, n_bins = float(duals.sum()), int(self._n_bins[column])
+        side = self._sides[column]
+        sums = np.bincount(codes, duals, n_bins).astype(np.float64)
+        is_high = np.full(n_bins, total > ROUNDING * float(np.abs(duals).sum()))
         if side == BY_SETS:
-            inside = np.zeros(64 * N_WORDS, np.bool_)
-            inside[:n_bins] = sums > 0
-            above = float(sums[sums > 0].sum())
-            if above > 0 and (sums < 0).any():
-                members = number_of(words_of_flags(inside))
-                best = _Child(column, BY_SET, members, (self.high, self.low))
-                return best, self.high * above + self.low * (total - above)
-            return best, leaf * total
+            if sums.max() > 0 > sums.min():
+                is_high = sums > 0
+            return self._child(column, is_high, sums)
         below = np.cumsum(sums)[:-1]
         gains = np.array([2.0 * below - total, total - 2.0 * below])
         ordered = gains[:, :-1] if self._is_apart[column] else gains
         ordered[[side > 0, side < 0]] = -np.inf
         size = gains.max(initial=-np.inf)
-        if size <= (1 + ROUNDING) * abs(total):
-            return best, leaf * total
-        way, bin_ = np.argwhere(gains >= (1 - ROUNDING) * size)[0].tolist()
-        leaves = (self.high, self.low) if way == 0 else (self.low, self.high)
-        edge = leaves[0] * below[bin_] + leaves[1] * (total - below[bin_])
-        return _Child(column, bin_, 0, leaves), float(edge)
+        if size > (1 + ROUNDING) * abs(total):
+            way, bin_ = np.argwhere(gains >= (1 - ROUNDING) * size)[0].tolist()
+            is_high = (np.arange(n_bins) <= bin_) == (way == 0)
+        return self._child(column, is_high, sums)
 
     def _directed_children(
         self,
@@ -296,32 +281,21 @@ class PairTreeFamily(TreeFamily):
         ``sides`` are the rows on the left and on the right, and ``nested`` is the column that both
         children may split.
         """
-        way = int(self._sides[column])
-        (low, high), (of_low, of_high) = sides[::way], free[::way]
-        options = [
-            [of_low, self._one_response(codes, duals, column, high, self.high)],
-            [self._one_response(codes, duals, column, low, self.low), of_high],
-            self._nested(codes, duals, nested, low, high),
-        ]
+        way, apart = int(self._sides[column]), int(self._column_apart[self._feature_of[column]])
+        at, options = (apart if apart >= 0 else column), list[list[_Priced]]()
+        for k, is_high in enumerate((False, True)):
+            # One response to all numbers of this side, and the better one where they are missing.
+            rows = sides[::way][k]
+            counts = np.bincount(codes[at, rows], duals[rows], int(self._n_bins[at]))
+            sums = counts.astype(np.float64)
+            response = np.full(len(sums), is_high)
+            if apart >= 0 and sums[-1] != 0:
+                response[-1] = sums[-1] > 0
+            children = free[::way]
+            children[k] = self._child(at, response, sums)
+            options.insert(0, children)
+        options.append(self._nested(codes, duals, nested, *sides[::way]))
         return max(options, key=lambda children: children[0][1] + children[1][1])[::way]
-
-    def _one_response(
-        self,
-        codes: NDArray[Any],
-        duals: FloatArray,
-        column: int,
-        side: NDArray[np.bool_],
-        leaf: float,
-    ) -> _Priced:
-        """Child with one response to all numbers of a column, and the better one where missing."""
-        is_missing = self._is_missing(codes, column)
-        present, missing = (float(duals[side & rows].sum()) for rows in (~is_missing, is_missing))
-        of_missing = leaf if missing == 0 else self.high if missing > 0 else self.low
-        child = _Child(0, -1, 0, (leaf, leaf))
-        if of_missing != leaf:
-            apart = int(self._column_apart[self._feature_of[column]])
-            child = _Child(apart, int(self._n_bins[apart]) - 2, 0, (leaf, of_missing))
-        return child, leaf * present + of_missing * missing
 
     def _nested(
         self,
@@ -350,21 +324,18 @@ class PairTreeFamily(TreeFamily):
     def _child(self, column: int, is_high: NDArray[np.bool_], sums: FloatArray) -> _Priced:
         """Child with these bins of high response, and its edge."""
         leaves = np.where(is_high, self.high, self.low)
-        edge = float(leaves @ sums)
+        edge, last = float(leaves @ sums), len(is_high) - 1 - int(self._is_apart[column])
+        first, of_last, of_missing = float(leaves[0]), float(leaves[last]), float(leaves[-1])
         if (is_high == is_high[0]).all():
-            return _Child(column, -1, 0, (float(leaves[0]), float(leaves[0]))), edge
+            return _Child(column, -1, 0, (first, first)), edge
         if self._is_category[column]:
-            inside = np.zeros(64 * N_WORDS, np.bool_)
-            inside[: len(is_high)] = is_high
-            members = number_of(words_of_flags(inside))
+            members = number_of(words_of_flags(np.pad(is_high, (0, 64 * N_WORDS - len(is_high)))))
             return _Child(column, BY_SET, members, (self.high, self.low)), edge
-        last = len(is_high) - 1 - int(self._is_apart[column])
         bin_ = int((is_high[: last + 1] != is_high[last]).sum()) - 1
         if bin_ < 0:
-            return _Child(column, last, 0, (float(leaves[0]), float(leaves[-1]))), edge
+            return _Child(column, last, 0, (first, of_missing)), edge
         # Where missing values do not go with the last numbers, the next column has them low.
-        column += int(is_high[-1] != is_high[last])
-        return _Child(column, bin_, 0, (float(leaves[0]), float(leaves[last]))), edge
+        return _Child(column + (of_missing != of_last), bin_, 0, (first, of_last)), edge
 
 
 def _rising_states(of_low: FloatArray, of_high: FloatArray) -> IntArray:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.category_sets import N_WORDS, SetColumns
-from structboost.learners.table import LearnerTable, comparable
-from structboost.learners.weighted_trees import TreesWithSets, WeightedTrees, leaf_of
-from structboost.runtime.compiled import compiled
+from structboost.learners.table import LearnerTable
+from structboost.learners.weighted_trees import TreesWithSets, WeightedTrees
 
 
 @dataclass(frozen=True)
@@ -48,13 +47,8 @@ class TreeTable(LearnerTable):
 
     @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        if self.sets is not None:
-            columns, plain = self._without_sets(features.shape[1])
-            return plain.responses(columns.hstack(features))
-        out = np.empty((len(self), len(features)))
-        rows = comparable(features)
-        _fill_responses(rows, self.feature, self.threshold, self._sides, self.leaf, out)
-        return out
+        scorer = self.scorer(np.eye(len(self)), features.shape[1])
+        return np.ascontiguousarray(scorer.raw_scores(features).T)
 
     @override
     def feature_shares(self, n_features: int) -> FloatArray:
@@ -87,18 +81,3 @@ class TreeTable(LearnerTable):
         if self.missing_left is None:
             return np.isposinf(self.threshold).astype(np.uint8)
         return self.missing_left | np.isposinf(self.threshold)
-
-
-@compiled
-def _fill_responses(
-    rows: NDArray[Any],
-    features: IntArray,
-    thresholds: FloatArray,
-    missing_left: NDArray[np.uint8],
-    leaves: FloatArray,
-    out: FloatArray,
-) -> None:
-    for t in range(len(features)):
-        for p in range(len(rows)):
-            leaf = leaf_of(rows[p], features[t], thresholds[t], missing_left[t])
-            out[t, p] = leaves[t, leaf]
