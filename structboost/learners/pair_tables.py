@@ -134,7 +134,7 @@ def _tables(
         values[f] = np.append(np.arange(n_known + 1.0), np.nan)
 
     def node(t: int, k: int) -> tuple[int | None, NDArray[np.bool_]]:
-        """Feature of a node, and which of its bins go left; None and one bin without a split."""
+        """Feature of a node, or None without a split, and which of its bins go left."""
         if k >= trees.feature.shape[1] or not is_split[t, k]:
             return None, np.ones(1, np.bool_)
         f, value = int(trees.feature[t, k]), None
