@@ -70,12 +70,12 @@ class Directions:
         sums of the duals in the leaves, and ``responses`` the low and the high response.
         """
         is_high = weights > 0
-        for pairs, own, is_own_high in zip(self._pairs(nodes), weights, is_high, strict=True):
+        for pairs, sums, is_own_high in zip(self._pairs(nodes), weights, is_high, strict=True):
             if (is_own_high[pairs[:, 0]] > is_own_high[pairs[:, 1]]).any():
                 places = np.repeat(np.arange(len(pairs)), 2), pairs.ravel()
                 above = csr_array((np.tile([1.0, -1.0], len(pairs)), places))
                 n, none = above.shape[1], np.zeros(len(pairs))
-                solution = linprog(-own[:n], above, none, bounds=(0, 1), method="highs-ds")
+                solution = linprog(-sums[:n], above, none, bounds=(0, 1), method="highs-ds")
                 is_own_high[:n] = solution.x > 0.5
         return np.where(is_high, responses[1], responses[0])
 
