@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
+from structboost.learners.lookup_table import LinearAndSteps, SumOfScorers
 from structboost.learners.pair_tables import PairTables
 from structboost.learners.table import Scorer
 
@@ -79,9 +78,13 @@ def contributions_of(
     # What is missing is left to the tables: linear functions do not take it.
     filled = np.where(np.isnan(rows), 0.0, rows)
     values = filled[:, :, None] * form.coefficients
-    for u, feature in enumerate(form.steps.features):
-        values[:, feature] += _of_one_feature(form.steps, u).raw_scores(rows)
-    return Contributions(values, form.steps.bias.copy())
+    steps, nothing = form.steps, np.zeros((1, len(form.steps.bias)))
+    for u, feature in enumerate(steps.features):
+        begin, end = steps.indptr[u : u + 2]
+        missing = nothing if steps.missing is None else steps.missing[u : u + 1]
+        of_bins = np.vstack((steps.values[begin + u : end + u + 1], missing))
+        values[:, feature] += of_bins[steps.bins(u, rows)]
+    return Contributions(values, steps.bias.copy())
 
 
 def _of_pairs(
@@ -108,17 +111,3 @@ def _of_pairs(
         values[:, b] += 0.5 * (b_alone - mean + of_pair - a_alone)
         base = base + mean
     return Contributions(values, base)
-
-
-def _of_one_feature(table: LookupTable, u: int) -> LookupTable:
-    """Table of the used feature with index ``u`` alone, without the bias."""
-    begin, end = table.indptr[u : u + 2]
-    return replace(
-        table,
-        bias=np.zeros_like(table.bias),
-        features=table.features[u : u + 1],
-        thresholds=table.thresholds[begin:end],
-        indptr=np.array([0, end - begin], np.int64),
-        values=table.values[begin + u : end + u + 1],
-        missing=None if table.missing is None else table.missing[u : u + 1],
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,16 +52,9 @@ def _groups(first: int, ends: list[int], n_channels: int) -> list[tuple[int, int
 
     The bins of the features from ``first`` on end at ``ends[1:]``.
     """
-    groups = []
-    begin, n_features = 0, len(ends) - 1
-    if ends[-1] * n_channels > _GROUP_ENTRIES:
-        for f in range(1, n_features):
-            if (ends[f + 1] - ends[begin]) * n_channels > _GROUP_ENTRIES:
-                groups.append((first + begin, first + f))
-                begin = f
-    if begin < n_features:
-        groups.append((first + begin, first + n_features))
-    return groups
+    group_of = (np.array(ends[1:]) - 1) * n_channels // _GROUP_ENTRIES
+    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
+    return [(first + a, first + b) for a, b in pairwise([*starts, len(group_of)])]
 
 
 @compiled

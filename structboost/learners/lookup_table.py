@@ -110,6 +110,13 @@ class LookupTable:
         values = np.zeros((0, len(bias)))
         return cls(bias, np.zeros(0, np.int64), nothing, indptr, values, n_features)
 
+    def bins(self, u: int, rows: NDArray[Any]) -> IntArray:
+        """Bin of each row in the used feature with index ``u``, one more if it is missing."""
+        thresholds = self.thresholds[self.indptr[u] : self.indptr[u + 1]]
+        column = rows[:, self.features[u]].astype(np.float64)
+        at = np.where(np.isnan(column), len(thresholds) + 1, np.searchsorted(thresholds, column))
+        return np.asarray(at)
+
     def scores(self, features: Any) -> FloatArray:
         """Scores of parts by one thread, binning included, shape (n_parts, n_channels)."""
         takes_missing = self.missing is not None

@@ -76,12 +76,8 @@ class PairTables:
 
     def bins(self, rows: NDArray[Any]) -> dict[int, IntArray]:
         """Bin of each row in each feature of a pair, the last one for missing values."""
-        bins = {}
-        for feature in sorted({f for pair in self.pairs for f in pair}):
-            thresholds, column = self.thresholds(feature), rows[:, feature].astype(np.float64)
-            below = np.searchsorted(thresholds, column)
-            bins[feature] = np.where(np.isnan(column), len(thresholds) + 1, below)
-        return bins
+        places = {f: int(np.searchsorted(self.steps.features, f)) for f in sum(self.pairs, ())}
+        return {feature: self.steps.bins(u, rows) for feature, u in places.items()}
 
     def purified(self) -> Self:
         """Move the mean effect of each feature of a pair to the function of that feature.

@@ -108,21 +108,17 @@ def counted_table(binned: BinnedFeatures, row_fraction: float) -> CountedTable:
 
 
 def _sparse_columns(binned: BinnedFeatures, sparse: IntArray, columns: IntArray) -> SparseColumns:
-    indptr, n_columns = binned.rare.indptr, len(columns)
-    rows, codes = [], []
-    for f in sparse:
-        for block in range(len(binned.rare.common)):
-            entries = slice(*indptr[block * n_columns + f : block * n_columns + f + 2])
-            rows.append((binned.blocks[block] + binned.rare.rows[entries]).astype(np.int32))
-            codes.append(binned.rare.codes[entries])
-    rare_rows = np.concatenate(rows)
-    lengths = np.diff(indptr).reshape(-1, n_columns)[:, sparse].sum(axis=0)
+    rows_of = [
+        np.flatnonzero(binned.codes[f] != common).astype(np.int32)
+        for f, common in zip(sparse, columns[sparse, 3], strict=True)
+    ]
+    rare_rows, lengths = np.concatenate(rows_of), np.array([len(rows) for rows in rows_of])
     by_entry = np.repeat(columns[sparse, 0].astype(np.int32), lengths)
     return SparseColumns(
         sparse,
         np.append(0, np.cumsum(lengths)),
         rare_rows,
-        np.concatenate(codes),
+        np.concatenate([binned.codes[f, rows] for f, rows in zip(sparse, rows_of, strict=True)]),
         np.append(0, np.cumsum(np.bincount(rare_rows, minlength=binned.n_rows))),
         by_entry[np.argsort(rare_rows, kind="stable")],
         np.empty(columns[sparse, 1].max(), np.int64),

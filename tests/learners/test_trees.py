@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 from structboost import MulticlassTask, StructBoost
-from structboost.errors import CheckpointError
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_table import TreeTable
 from structboost.objectives import OneSlack
@@ -134,101 +133,60 @@ def test_a_model_without_weights_scores_zero():
 def test_trees_grow_on_rows_drawn_anew_in_each_round():
     rng = np.random.default_rng(0)
     X, duals = rng.integers(0, 99, size=(400, 3)) * 1.0, rng.normal(size=(400, 2))
-    families = [TreeFamily(X, (-1.0, 1.0), row_fraction=0.5, random_state=s) for s in (0, 0, 1)]
-    first, same, other = (family.price(duals, 1) for family in families)
-    assert first == same != other
-    assert families[0].price(duals, 1) != first
+
+    def family(fraction=0.5, seed=0, rows=X):
+        return TreeFamily(rows, (-1.0, 1.0), row_fraction=fraction, random_state=seed)
+
+    drawn, resumed, varied, whole = family(), family(), TreeFamily(X, (-1, 1)), family(1.0, None)
+    first = drawn.price(duals, 1)
+    assert first == family().price(duals, 1) != family(seed=1).price(duals, 1)
+    assert drawn.price(duals, 1) != first
     # Where a run that is resumed would stand.
-    resumed = TreeFamily(X, (-1.0, 1.0), row_fraction=0.5, random_state=0)
     resumed.skip_rounds(2)
-    assert resumed.price(duals, 1) == families[0].price(duals, 1) != first
-    assert resumed.can_resume
-    assert not TreeFamily(X, (-1.0, 1.0), row_fraction=0.5).can_resume
+    assert resumed.price(duals, 1) == drawn.price(duals, 1) != first
     # About half of the rows count, and all get an answer.
-    share = sum(c.edge for c in first) / sum(c.edge for c in TreeFamily(X, (-1, 1)).price(duals, 1))
+    share = sum(c.edge for c in first) / sum(c.edge for c in whole.price(duals, 1))
     assert 0.9 < share < 1.4
-    assert (np.abs(families[0].responses([first[0].learner])) == 1).all()
+    assert (np.abs(drawn.responses([first[0].learner])) == 1).all()
     # Rows in another order, each of them once or twice with half of its weight.
     rows = np.random.default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
     halved = duals[rows] / np.bincount(rows)[rows, None]
-    found = TreeFamily(X[rows], (-1.0, 1.0), row_fraction=0.5, random_state=0).price(halved, 1)
+    found = family(rows=X[rows]).price(halved, 1)
     assert [c.learner for c in found] == [c.learner for c in first]
-    whole = TreeFamily(X, (-1.0, 1.0), row_fraction=1.0)
-    assert whole.can_resume
-    assert whole.price(duals, 1) == whole.price(duals, 1)
     # A master with a ridge asks for half of the rows where nothing was said.
-    varied = TreeFamily(X, (-1.0, 1.0))
-    for family in (varied, whole):
-        family.resample(None)
+    for learners in (varied, whole):
+        learners.resample(None)
     assert varied.price(duals, 1) == first
-    assert whole.row_fraction == 1
-    assert varied.can_resume
-    with pytest.raises(ValueError, match="row_fraction is 2; give a fraction between 0 and 1"):
-        TreeFamily(X, (-1.0, 1.0), row_fraction=2)
+    assert whole.price(duals, 1) == whole.price(duals, 1)
+    assert (drawn.can_resume, family(seed=None).can_resume) == (True, False)
+    assert (varied.can_resume, whole.can_resume) == (True, True)
 
 
 @pytest.mark.slow
-def test_trees_share_the_weight_unless_told_otherwise(tmp_path):
+def test_trees_share_the_weight_unless_told_otherwise():
     X, y = load_iris(return_X_y=True)
 
-    def fitted(formulation, weak_learner="tree", C=30.0, **others):
-        trainer = StructBoost(
-            MulticlassTask(3), C=C, formulation=formulation, weak_learner=weak_learner,
+    def fitted(formulation, weak_learner="tree", **others):
+        return StructBoost(
+            MulticlassTask(3), C=30.0, formulation=formulation, weak_learner=weak_learner,
             max_rounds=25, **others,
-        )  # fmt: skip
-        return trainer.fit(X, y)
+        ).fit(X, y)  # fmt: skip
 
-    def scores(trainer):
-        return trainer.model_.scores(X)
-
-    plain, same = fitted("one_slack"), fitted(OneSlack(ridge=1))
-    np.testing.assert_array_equal(scores(plain), scores(same))
-    union = fitted("one_slack", ["stump", "tree"])
-    for trainer, ridge in ((plain, 1.0), (fitted(OneSlack(ridge=0)), 0.0), (union, 1.0)):
-        weights = trainer.model_.weights
-        margins = 1.0 + scores(trainer) - scores(trainer)[np.arange(len(y)), y][:, None]
+    plain, few = fitted("one_slack"), fitted(OneSlack(ridge=0))
+    for trainer, ridge in ((plain, 1.0), (few, 0.0), (fitted("one_slack", ["stump", "tree"]), 1.0)):
+        weights, scores = trainer.model_.weights, trainer.model_.scores(X)
+        margins = 1.0 + scores - scores[np.arange(len(y)), y][:, None]
         margins[np.arange(len(y)), y] = 0.0
         risk = margins.max(axis=1).mean()
         assert trainer.objective_ == pytest.approx(
             weights.sum() + 30.0 * (risk + 0.5 * ridge * weights @ weights), rel=1e-6
         )
     # Much of the weight on few trees, or little on many.
-    few = fitted(OneSlack(ridge=0)).model_.weights
-    assert (plain.model_.weights @ plain.model_.weights) < 0.5 * (few @ few)
-    assert fitted("one_slack", "stump").history_[-1]["gap"] <= 0.01
-    seeds = [scores(fitted("one_slack", random_state=seed)) for seed in (0, 1)]
-    np.testing.assert_array_equal(scores(plain), seeds[0])
-    assert (seeds[0] != seeds[1]).any()
-    fitted("one_slack", checkpoint=tmp_path / "run")
-    with pytest.raises(CheckpointError, match="other data or parameters"):
-        fitted(OneSlack(ridge=0.5), checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"ridge needs can_spread.*stabilize=True"):
-        fitted(OneSlack(stabilize=False, ridge=1))
-    with pytest.raises(ValueError, match="ridge is -1"):
-        fitted(OneSlack(ridge=-1))
-
-
-@pytest.mark.parametrize("n_channels", [1, 3])
-def test_confident_leaves_are_shares_of_the_weight_of_all_rows(n_channels):
-    rng = np.random.default_rng(5)
-    X, duals = rng.integers(0, 9, size=(80, 4)).astype(float), rng.normal(size=(80, n_channels))
-    family = TreeFamily(X, (-1, 1), depth=2, row_fraction=0.5, random_state=1, confident=True)
-    plain = TreeFamily(X, (-1, 1), depth=2, row_fraction=0.5, random_state=1)
-    splits = {c.channel: c.learner for c in plain.price(duals, 1)}
-    for found in family.price(duals, 1):
-        tree, d = found.learner, duals[:, found.channel]
-        assert tree[:2] == splits[found.channel][:2]
-        at = family.leaf_indices(tree)
-        for leaf, answer in enumerate(tree.leaves):
-            own = d[at == leaf]
-            assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + np.abs(d).mean()))
-        answers = family.responses([tree])[0]
-        assert answers.dtype == np.int8
-        np.testing.assert_array_equal(family.table([tree]).responses(X)[0], answers)
-        assert found.edge == pytest.approx(answers @ d)
-        assert family.restored(tree) == tree
-    with pytest.raises(ValueError, match="confident"):
-        TreeFamily(X, (0, 1), confident=True)
+    sizes = [trainer.model_.weights @ trainer.model_.weights for trainer in (plain, few)]
+    assert sizes[0] < 0.5 * sizes[1]
+    for stabilize, ridge, match in ((False, 1, "stabilize=True"), (True, -1, "ridge is -1")):
+        with pytest.raises(ValueError, match=match):
+            fitted(OneSlack(stabilize=stabilize, ridge=ridge))
 
 
 def rows_of_nodes(codes, tree, rows):
@@ -246,7 +204,10 @@ def rows_of_nodes(codes, tree, rows):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 9999), st.integers(1, 25), st.sampled_from([0.0, 0.7, 20.0]), st.booleans())
 def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zeros):
-    """Gains by ``s^2 / (w + l2)`` against all splits of the rows, as boosting with hessians."""
+    """Gains by ``s^2 / (w + l2)`` against all splits of the rows, as boosting with hessians.
+
+    Leaves are shares of the weight of all rows, whichever the tree was grown on.
+    """
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 9, size=(120, 4)).astype(float)
     duals = rng.normal(size=(120, 2)) + 0.5 * (X[:, :2] > 4)
@@ -279,11 +240,22 @@ def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zero
                 chosen = rows_of[2 * node + 1], rows_of[2 * node + 2]
                 assert min(map(len, chosen)) >= min_rows
                 assert sum(map(gain, chosen)) == pytest.approx(best)
-        at = family.leaf_indices(tree)
-        of_row = np.abs(d).sum() / len(np.unique(X, axis=0))
-        for leaf, answer in enumerate(tree.leaves):
-            own = d[at == leaf]
-            assert answer == np.rint(127 * own.sum() / (np.abs(own).sum() + (1 + l2) * of_row))
+    drawn = TreeFamily(
+        X, (-1, 1), depth=2, l2_regularization=l2, row_fraction=0.5, random_state=1, confident=True
+    )
+    for grown in (family, drawn):
+        for tree, channel, edge in grown.price(duals, 1):
+            d, at = duals[:, channel], grown.leaf_indices(tree)
+            of_row = np.abs(d).sum() / len(np.unique(X, axis=0))
+            for leaf, answer in enumerate(tree.leaves):
+                own = d[at == leaf]
+                mass = np.abs(own).sum() + (1 + l2) * of_row
+                assert answer == pytest.approx(np.rint(127 * own.sum() / mass))
+            answers = grown.responses([tree])[0]
+            assert answers.dtype == np.int8
+            np.testing.assert_array_equal(grown.table([tree]).responses(X)[0], answers)
+            assert edge == pytest.approx(answers @ d)
+            assert grown.restored(tree) == tree
 
 
 def test_sides_of_a_set_have_enough_rows():
@@ -308,27 +280,22 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
         options = {"row_fraction": row_fraction, "random_state": 3, "max_features": max_features}
         return TreeFamily(X, (-1.0, 1.0), depth=4, **(options | others))
 
-    one, same, resumed = family(), family(), family()
-    rounds = [one.price(duals, 1) for _ in range(40)]
+    drawn, same, resumed = family(), family(), family()
+    rounds = [drawn.price(duals, 1) for _ in range(40)]
     assert rounds == [same.price(duals, 1) for _ in range(40)]
     assert rounds[0] != rounds[1]
     resumed.skip_rounds(39)
     assert resumed.price(duals, 1) == rounds[39]
     assert family(random_state=4).price(duals, 1) != rounds[0]
-    assert family(1.0).price(duals, 1) == TreeFamily(
-        X, (-1.0, 1.0), depth=4, row_fraction=0.5, random_state=3
-    ).price(duals, 1)
     # The feature that the answer depends on is at hand in half of the roots.
     roots = [found[0].learner.features[0] for found in rounds]
-    column = one.binned.n_columns - 1
-    assert 10 <= roots.count(column) <= 30
+    assert 10 <= roots.count(drawn.binned.n_columns - 1) <= 30
     # One feature of six: all of them come, and nodes of a tree differ.
     narrow = family(0.01)
     trees = [narrow.price(duals, 1)[0].learner for _ in range(30)]
-    assert {int(f) for t in trees for f in narrow.binned.bins.feature[list(t.features)]} == set(
-        range(6)
-    )
-    assert len(set(trees[0].features)) > 1
+    features = [narrow.binned.bins.feature[list(t.features)] for t in trees]
+    assert set(np.concatenate(features)) == set(range(6))
+    assert len(set(features[0])) > 1
     # All rows, and the features drawn.
     whole = family(row_fraction=1.0)
     assert whole.price(duals, 1) != whole.price(duals, 1)
@@ -337,19 +304,17 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("name", "value"),
     [
-        ({"min_samples_leaf": 0}, ValueError, "min_samples_leaf is 0; give a whole number from 1"),
-        ({"min_samples_leaf": 2.0}, ValueError, "as an int such as 2|as an int, such as 2"),
-        ({"l2_regularization": -1}, ValueError, "l2_regularization is -1"),
-        ({"max_features": 0}, ValueError, "max_features is 0; give a fraction of the features"),
-        ({"max_features": 1.5}, ValueError, "max_features is 1.5; give a fraction of the features"),
-        ({"max_features": "sqrt"}, TypeError, "max_features is 'sqrt'"),
+        ("min_samples_leaf", 0), ("min_samples_leaf", 2.0), ("l2_regularization", -1),
+        ("max_features", 0), ("max_features", 1.5), ("max_features", "sqrt"), ("row_fraction", 2),
     ],
-)
-def test_limits_out_of_range_are_refused(options, error, message):
-    with pytest.raises(error, match=message):
-        TreeFamily(np.eye(3), (-1.0, 1.0), **options)
+)  # fmt: skip
+def test_limits_out_of_range_are_refused(name, value):
+    with pytest.raises((ValueError, TypeError), match=rf"{name} is {value!r}"):
+        TreeFamily(np.eye(3), (-1.0, 1.0), **{name: value})
+    with pytest.raises(ValueError, match="confident"):
+        TreeFamily(np.eye(3), (0, 1), confident=True)
 
 
 def test_answers_of_a_round_are_those_of_the_trees_alone():
