@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from structboost._typing import override
-from structboost.runtime.numba_values import NumbaValue
+from structboost.runtime.compiled import NumbaValue
 
 
 class _Routine(NumbaValue):

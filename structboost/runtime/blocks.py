@@ -99,7 +99,7 @@ def tree_runs(n_blocks: int, largest: int, n_shares: int = 1) -> list[tuple[int,
         if n <= largest and ends[0] == ends[1]:
             runs.append((first, n))
         else:
-            half = 1 << ((n - 1).bit_length() - 1)
+            half = _half(n)
             ahead += [(first + half, n - half), (first, half)]
     return runs
 
@@ -110,24 +110,16 @@ def share_of_block(block: IntArray, n_blocks: int, n_shares: int) -> IntArray:
 
 
 def tree_sum(sums: FloatArray) -> FloatArray:
-    """Add up the rows of ``sums``, one per block, along the tree, overwriting ``sums``."""
-    # Two neighbours of equal size become one, in the place of the first.  The odd ones follow at
-    # the end, the last first.
-    n = len(sums)
-    step = 1
-    while step < n:
-        whole = n - n % (2 * step)
-        sums[0 : whole : 2 * step] += sums[step : whole : 2 * step]
-        step *= 2
-    total: FloatArray = np.zeros(sums.shape[1])
-    beyond = n
-    is_first = True
-    for level in range(n.bit_length()):
-        if (n >> level) & 1:
-            beyond -= 1 << level
-            total = sums[beyond].copy() if is_first else sums[beyond] + total
-            is_first = False
-    return total
+    """Add up the rows of ``sums``, one per block, along the tree."""
+    if len(sums) < 2:
+        return np.zeros(sums.shape[1]) if not len(sums) else sums[0].copy()
+    half = _half(len(sums))
+    return tree_sum(sums[:half]) + tree_sum(sums[half:])
+
+
+def _half(n_blocks: int) -> int:
+    """Return the largest power of two below a number of blocks."""
+    return 1 << ((n_blocks - 1).bit_length() - 1)
 
 
 def tree_depth(n_blocks: int) -> int:

@@ -2,8 +2,7 @@
 
 numba caches beside the source file, in the user's cache folder, or in ``NUMBA_CACHE_DIR``.  Where
 none of them can be written, it raises an error.  There the cache goes to a private folder under the
-system's temporary directory.  Its files are checked before they are run
-(:mod:`structboost.runtime.numba_cache`).
+system's temporary directory.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numba
 # pass on a pending Ctrl-C.
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack  # noqa: F401
-from numba.core import event
+from numba.core import caching, event
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.extending import typeof_impl
@@ -30,9 +30,9 @@ from numba.extending import typeof_impl
 # New operations must be there before a compilation begins.
 import structboost.runtime.blas_intrinsics  # noqa: F401
 from structboost._typing import override
+from structboost.errors import warn_user
 from structboost.runtime.collector import collector_pause
-from structboost.runtime.numba_cache import CheckedCache
-from structboost.runtime.numba_values import NumbaValue
+from structboost.runtime.compiled import NumbaValue
 
 # numba would also compile a form for calls from C, which takes a sixth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
@@ -95,8 +95,46 @@ def _type_of_value(value: NumbaValue, context: Any) -> Any:
     return typing_context.resolve_value_type(value.value)
 
 
+# numba is typed in parts only.
+_FunctionCache: Any = caching.FunctionCache
+# Folders whose files are damaged or cannot be written, each of which is reported once.
+_reported: set[str] = set()
+
+
+class ForgivingCache(_FunctionCache):
+    """Cache of a compiled function, which warns where numba would raise an error.
+
+    A file that cannot be read is compiled again.
+    """
+
+    @override
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:
+            self._warn(f"is damaged ({error!r}), so its functions are compiled again.")
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    @override
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            self._warn(
+                f"cannot be written ({error}), so functions are compiled in each run; set "
+                "NUMBA_CACHE_DIR to a folder that can be written."
+            )
+
+    def _warn(self, text: str) -> None:
+        if self._cache_path not in _reported:
+            _reported.add(self._cache_path)
+            warn_user(f"The compiled code in {self._cache_path} {text}", RuntimeWarning)
+
+
 def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
-    """Return numba's dispatcher of a function, with a checked cache."""
+    """Return numba's dispatcher of a function, with a cache."""
     dispatcher = numba.njit(**_OPTIONS, **options)(function)
     cache = _cache_of(function)
     if cache is not None and isinstance(dispatcher, Dispatcher):
@@ -104,10 +142,10 @@ def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
     return dispatcher
 
 
-def _cache_of(function: Any) -> CheckedCache | None:
+def _cache_of(function: Any) -> ForgivingCache | None:
     """Return the cache of a function, which may be in the private folder, or None without any."""
     try:
-        return CheckedCache(function)
+        return ForgivingCache(function)
     except RuntimeError:  # there is no folder for the cache
         folder = _private_folder()
     if folder is None:
@@ -116,7 +154,7 @@ def _cache_of(function: Any) -> CheckedCache | None:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(folder)
     try:
-        return CheckedCache(function)
+        return ForgivingCache(function)
     except RuntimeError:
         return None
     finally:

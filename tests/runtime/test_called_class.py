@@ -1,46 +1,53 @@
-"""Constructors that refuse an argument name the class that was called."""
+"""Calls with a wrong argument name the class that was called, and what to write.
+
+That holds for names of other libraries, in constructors, ``set_params``, methods and as attributes.
+"""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import pickle
+from importlib import import_module
 
+import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import structboost
 from structboost import (
     BinaryTask,
     ChainTask,
+    PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
+    StructBoostRanker,
     StructBoostTagger,
     StructuredSVM,
-    decisions,
-    learners,
-    objectives,
-    tasks,
-    training,
 )
+from structboost.decisions import Choose
+from structboost.runtime import documentation, elsewhere
+from structboost.runtime.called_class import parameters_of
+from structboost.runtime.documentation import Documented
 
-TOKENS, TAGS = [[{"word": "a"}, {"word": "b"}]] * 4, [["A", "B"]] * 4
-MODULES = (structboost, objectives, learners, tasks, training, decisions)
+X = np.random.default_rng(0).normal(size=(120, 3))
+Y = X[:, 0] > 0
 
 
 def public_classes():
-    found = {}
-    for module in MODULES:
+    packages = ["structboost", *(f"structboost.{name}" for name in structboost._PACKAGES)]
+    for module in map(import_module, packages):
         for name in module.__all__:
             value = getattr(module, name)
             is_ours = inspect.isclass(value) and value.__module__.startswith("structboost")
             is_plain = not (inspect.isabstract(value) or getattr(value, "_is_protocol", False))
-            if is_ours and is_plain:
-                found[value.__name__] = value
-    return found
+            if is_ours and is_plain and not issubclass(value, Exception):
+                yield value.__name__, value
 
 
-CLASSES = public_classes()
+CLASSES = dict(sorted(public_classes()))  # workers of the tests must agree on the order
+FACES = {name: cls for name, cls in CLASSES.items() if issubclass(cls, Documented)}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -56,50 +63,31 @@ class Inherits(ChainTask):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: StructBoost(BinaryTask(), C=1.0, max_round=2), "StructBoost .*'max_rounds'"),
+        (lambda: StructBoost(BinaryTask(), max_iter=2), "StructBoost .*mean 'max_rounds'"),
+        (lambda: StructuredSVM(BinaryTask(), max_iter=2), "StructuredSVM .*mean 'max_epochs'"),
+        (lambda: Inherits(2, steps=True), "Inherits has no parameter 'steps'"),
+        (lambda: BinaryTask(colour=1), "BinaryTask has no parameter 'colour'; it takes none"),
+        (lambda: StructBoost(BinaryTask(), 10.0), "StructBoost: too many positional .*task, C"),
+        (lambda: BinaryTask(2), "BinaryTask: too many positional arguments; it takes nothing"),
+        (lambda: Inherits(2, n_tags=3), "Inherits: multiple values for argument 'n_tags'"),
+        (lambda: StructBoost(BinaryTask()), "StructBoost: missing .*'C'; it takes task, C"),
+        (lambda: StructBoost.load("model"), "load of StructBoost: missing .*'task'; .* path, task"),
+        (lambda: StructBoostTagger(epsilon=1e-3), "'epsilon'; tol=... is the gap"),
         (
-            lambda: StructBoost(BinaryTask(), C=1.0, max_round=2),
-            "^StructBoost has no parameter 'max_round'; did you mean 'max_rounds'",
+            lambda: PredictThenOptimize(None, early_stopping_rounds=3),
+            "'early_stopping_rounds'; it takes problem",
         ),
+        (lambda: StructBoost(None, num_leaves=31), "'num_leaves'; it takes task"),
+        (lambda: StructBoostClassifier().fit(X), "fit of StructBoostClassifier: missing .*'y'"),
         (
-            lambda: StructBoost(BinaryTask(), max_iter=2),
-            "^StructBoost has no parameter 'max_iter'; did you mean 'max_rounds'",
+            lambda: StructBoostRanker().predict(X, Y, 3),
+            "predict of StructBoostRanker: too many positional",
         ),
-        (
-            lambda: StructuredSVM(BinaryTask(), max_iter=2),
-            "^StructuredSVM has no parameter 'max_iter'; did you mean 'max_epochs'",
-        ),
-        (
-            lambda: StructBoostClassifier(max_iters=2),
-            "^StructBoostClassifier has no parameter 'max_iters'; did you mean 'max_iter'",
-        ),
-        (
-            lambda: StructBoostClassifier(n_estimators=2),
-            "^StructBoostClassifier has no parameter 'n_estimators'; did you mean 'max_iter'",
-        ),
-        (lambda: Inherits(2, steps=True), "^Inherits has no parameter 'steps'"),
-        (lambda: BinaryTask(colour=1), "^BinaryTask has no parameter 'colour'; it takes none"),
-        (
-            lambda: StructBoost(BinaryTask(), 10.0),
-            "^StructBoost takes only task by position, and got 2 values; .* such as C=",
-        ),
-        (lambda: BinaryTask(2), "^BinaryTask takes nothing by position, and got 1 values"),
-        (
-            lambda: StructBoost.load("model"),
-            "^load of StructBoost: missing a required argument: 'task'; it takes path, task",
-        ),
-        (
-            lambda: StructBoostTagger().fit(TOKENS, TAGS, TOKENS, TAGS),
-            "got sequences as sample_weight; .* leave X_dev, y_dev out",
-        ),
-        (
-            lambda: StructBoostTagger(epsilon=1e-3),
-            "^StructBoostTagger has no parameter 'epsilon'; tol=... is the gap",
-        ),
-        (lambda: Inherits(2, n_tags=3), "^Inherits got n_tags by position and by name"),
     ],
 )
 def test_a_wrong_argument_names_the_class_and_a_remedy(call, message):
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(TypeError, match=f"^.*{message}"):
         call()
 
 
@@ -109,9 +97,10 @@ def test_signatures_copies_and_pickles_are_those_without_the_check():
     ]  # fmt: skip
     assert list(inspect.signature(StructBoost).parameters)[:2] == ["task", "C"]
     trainer = StructBoost(ChainTask(3), C=2.0)
-    for twin in (copy.copy(trainer), copy.deepcopy(trainer), clone(trainer)):
-        assert twin.get_params()["C"] == 2.0
-    assert pickle.loads(pickle.dumps(trainer)).task.n_tags == 3
+    copies = copy.copy, copy.deepcopy, clone, lambda face: pickle.loads(pickle.dumps(face))
+    for copied in copies:
+        assert copied(trainer).get_params()["C"] == 2.0
+        assert copied(trainer).task.n_tags == 3
 
 
 def test_a_task_class_is_told_from_its_instance():
@@ -121,10 +110,130 @@ def test_a_task_class_is_told_from_its_instance():
             trainer.fit([[1.0], [2.0]], [1, -1])
 
 
-def test_a_missing_argument_is_named_with_what_to_write():
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("max_iters", "did you mean 'max_iter'"),
+        ("num_boost_round", "did you mean 'max_iter'"),
+        ("min_data_in_leaf", "did you mean 'min_samples_leaf'"),
+        ("cat_features", "did you mean 'categorical_features'"),
+        ("num_leaves", "max_depth=5 has up to 32 leaves"),
+        ("early_stopping_rounds", "early_stopping=True, n_iter_no_change"),
+        ("importance_type", "permutation_importance"),
+    ],
+)
+def test_parameters_of_other_libraries_are_answered_by_what_to_write(name, message):
     with pytest.raises(
-        TypeError, match=r"^StructBoost needs C; write StructBoost\(task, C=\.\.\.\)"
+        TypeError, match=f"StructBoostClassifier has no parameter '{name}'.*{message}"
     ):
-        StructBoost(BinaryTask())
-    with pytest.raises(TypeError, match=r"write StructBoost\(task=\.\.\., C=\.\.\.\)"):
-        StructBoost(tol=0.1)
+        StructBoostClassifier(**{name: 1})
+    with pytest.raises(ValueError, match=f"Invalid parameter '{name}' for .*{message}"):
+        StructBoostClassifier().set_params(**{name: 1})
+
+
+# Arguments of other libraries, by the method that has them there.
+ARGUMENTS = {
+    "fit": (
+        "eval_metric", "eval_set", "early_stopping_rounds", "categorical_feature", "cat_features",
+        "verbose", "X_dev", "y_dev", "feature_name", "init_model", "callbacks", "sample_weights",
+    ),
+    "predict": ("pred_contrib", "num_iteration", "raw_score", "output_margin", "iteration_range"),
+    "predict_proba": ("num_iteration", "ntree_end"),
+}  # fmt: skip
+# Text that is expected, by argument, and the parameter or method of a class that it is about.
+EXPECTED = {
+    "eval_metric": ("scoring", "scoring=... is a parameter"),
+    "eval_set": ("early_stopping", "early_stopping=True"),
+    "categorical_feature": ("categorical_features", "categorical_features=... is a parameter"),
+    "early_stopping_rounds": ("n_iter_no_change", "n_iter_no_change=..."),
+    "X_dev": ("scheme", "C='auto'"),
+    "pred_contrib": ("contributions", r"contributions\(X\)"),
+    "num_iteration": ("staged_predict", r"staged_predict\(X\)"),
+    "raw_score": ("decision_function", r"decision_function\(X\)"),
+}
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_arguments_of_other_libraries_name_the_class_of_the_user(name):
+    cls = FACES[name]
+    face = object.__new__(cls)  # no call gets as far as its parameters
+    parameters = [parameter.name for parameter in parameters_of(cls)]
+    for method, arguments in ARGUMENTS.items():
+        call = inspect.getattr_static(cls, method, None)
+        if call is None:
+            continue
+        function = getattr(call, "fn", call)  # of available_if
+        for argument in set(arguments) - {*inspect.signature(function).parameters}:
+            needed, text = EXPECTED.get(argument, ("", ""))
+            text = text if needed in dir(cls) or needed in parameters else ""
+            message = f"{method} of {name} has no argument '{argument}'; .*{text}"
+            with pytest.raises(TypeError, match=message):
+                function(face, **{argument: None})
+
+    def predict(self, X):
+        raise TypeError("X is odd")
+
+    # Errors inside of a method stay as they are.
+    with pytest.raises(TypeError, match=r"^X is odd$"):
+        object.__new__(type(name, (cls,), {"predict": predict})).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("booster_", "has no booster_; .*model_ is the fitted model"),
+        ("n_classes_", "has no n_classes_; .*classes_"),
+        ("gap_", "has no gap_; .*history_"),
+        ("nonsense", "has no attribute 'nonsense'"),
+    ],
+)
+def test_attributes_of_other_libraries_are_answered_by_what_to_write(name, message):
+    with pytest.raises(AttributeError, match=message):
+        getattr(StructBoostClassifier(), name)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        StructBoostClassifier().feature_importances_  # noqa: B018
+
+
+def test_no_name_of_the_table_is_one_of_a_face_that_gets_advice_on_it():
+    for name in structboost.faces.__all__:
+        cls = getattr(structboost, name)
+        advised = {
+            other
+            for other, (needed, _) in elsewhere._ADVICE_ON.items()
+            if not needed or hasattr(cls, needed)
+        }
+        assert not (advised | {*elsewhere._TARGETS} - {"loss"}) & {*dir(cls)}, name
+
+
+def test_fit_names_its_rounds_and_the_losses_of_early_stopping():
+    face = StructBoostClassifier(max_iter=30, early_stopping=True, random_state=0).fit(X, Y)
+    assert face.best_iteration_ == face.n_iter_
+    result = face.evals_result_
+    assert result["training"]["objective"] == [record["primal"] for record in face.history_]
+    assert result["held_out"]["loss"] == face.validation_losses_[: len(face.history_)]
+    face = StructBoostClassifier(objective="hinge", C=1.0, max_iter=3, tol=0.5).fit(X, Y)
+    assert set(face.evals_result_) == {"training"}
+    with pytest.raises(AttributeError, match="early_stopping=True; n_iter_ has"):
+        face.best_iteration_  # noqa: B018
+
+
+def test_html_links_to_the_page_of_the_estimator_if_the_package_has_an_address(monkeypatch):
+    class Metadata:
+        def get_all(self, name):
+            assert name == "Project-URL"
+            return urls
+
+    monkeypatch.setattr(documentation, "metadata", lambda package: Metadata())
+    address = "https://example.org/docs"
+    segmenter = CLASSES["Segmenter"]()
+    for urls in (["Source, https://example.org", f"Documentation, {address}/"], None):
+        documentation._address.cache_clear()
+        for face, page in (
+            (StructBoostClassifier(), "structboost.StructBoostClassifier"),
+            (StructBoost(BinaryTask(), C=1.0), "structboost.StructBoost"),
+            (PredictThenOptimize(Choose(3, 1)), "structboost.PredictThenOptimize"),
+            (segmenter, "structboost.segmentation.Segmenter"),
+        ):
+            link = f'href="{address}/reference/{page}.html'
+            assert (link in face._repr_html_()) == (urls is not None)
+    documentation._address.cache_clear()
