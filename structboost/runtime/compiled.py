@@ -10,32 +10,19 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from structboost._typing import override
+from structboost.runtime.blas import NumbaValue
 from structboost.runtime.collector import collector_pause
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _lock = threading.RLock()
 _announcing = threading.Lock()
-
-
-class NumbaValue(ABC):
-    """Global value of compiled code that stands for an object of numba.
-
-    numba takes a fifth of the time in which this package is imported, and a program that only
-    reads a file or parses a command compiles nothing.
-    """
-
-    @property
-    @abstractmethod
-    def value(self) -> Any:
-        """Object of numba, which the first use makes."""
 
 
 class CompiledFunction(NumbaValue):

@@ -31,8 +31,8 @@ from numba.extending import typeof_impl
 import structboost.runtime.blas_intrinsics  # noqa: F401
 from structboost._typing import override
 from structboost.errors import warn_user
+from structboost.runtime.blas import NumbaValue
 from structboost.runtime.collector import collector_pause
-from structboost.runtime.compiled import NumbaValue
 
 # numba would also compile a form for calls from C, which takes a sixth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
