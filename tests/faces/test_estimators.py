@@ -17,6 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from structboost import (
     BinnedTable,
     EarlyStopping,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
     RankingTask,
     StructBoost,
     StructBoostClassifier,
@@ -40,6 +44,10 @@ X, y = load_iris(return_X_y=True)
         (StructBoostClassifier(objective="hinge", max_iter=5, weak_learner="stump"), 61),
         (StructBoostRanker(max_iter=10), 41),
         (StructuredSVMClassifier(), 62),
+        (MultiBoostCWClassifier(max_rounds=10), 61),
+        (MultiBoostClassifier(max_rounds=10, solver="fcd"), 61),
+        (MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=15), 61),
+        (MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=10), 61),
     ],
 )
 def test_the_whole_scikit_learn_battery(estimator, n_checks):

@@ -16,7 +16,6 @@ from structboost import (
     MatchingTask,
     MulticlassTask,
     StructBoost,
-    StructBoostClassifier,
 )
 from structboost.contract.calls import stacked
 from structboost.contract.listed_outputs import ListedOutputs
@@ -117,7 +116,7 @@ def test_the_optimum_is_that_of_another_solver():
     assert np.allclose(found, expected, atol=2e-3)
 
 
-def test_a_boosted_crf_is_certified_and_gives_marginals():
+def test_a_boosted_crf_is_certified():
     rng = np.random.default_rng(1)
     X, Y = chains(rng, 40)
     task = ChainTask(3)
@@ -130,17 +129,6 @@ def test_a_boosted_crf_is_certified_and_gives_marginals():
     assert model.history_[-1]["certified"]
     assert max(bounds) <= min(primals)
     assert all(a >= b - 1e-9 for a, b in pairwise(primals))
-    scores = {kind: model.model_.scores(rows, kind) for kind, rows in task.parts(X[0]).items()}
-    outputs = list(task.outputs(X[0]))
-    values = [
-        scores["token"][np.arange(len(z)), z].sum() + scores["step"][0, z[:-1] * 3 + z[1:]].sum()
-        for z in outputs
-    ]
-    shares = np.exp(values) / np.exp(values).sum()
-    expected = np.zeros(scores["token"].shape)
-    for z, share in zip(outputs, shares, strict=True):
-        expected[np.arange(len(z)), z] += share
-    assert np.allclose(model.predict_marginals(X[:1])[0]["token"], expected)
 
 
 def test_the_bound_holds_where_the_model_is_empty_and_C_is_found():
@@ -156,21 +144,6 @@ def test_the_bound_holds_where_the_model_is_empty_and_C_is_found():
     assert np.isfinite(smallest)
     some = StructBoost(task, C=1.1 * smallest, formulation="log").fit(X, names)
     assert some.model_.weights.any()
-
-
-def test_a_classifier_gives_the_probabilities_that_it_was_trained_for():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(150, 3))
-    for n_classes in (2, 3):
-        y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=150), [0.0, 1.0][: n_classes - 1])
-        model = StructBoostClassifier(C=50, objective="l1_log_loss", tol=1e-3, max_iter=40).fit(
-            X, y
-        )
-        proba = model.predict_proba(X)
-        loss = -np.log(proba[np.arange(150), y]).mean()
-        total = float(model.model_.weights.sum())
-        assert model.objective_ == pytest.approx(total + 50 * loss, rel=1e-9)
-        assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
 
 
 class Unlisted(MatchingTask):

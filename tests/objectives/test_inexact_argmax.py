@@ -28,10 +28,6 @@ class GreedyChain(ChainTask):
         return labels
 
 
-class DeclaredGreedyChain(GreedyChain):
-    exact_argmax = False
-
-
 class LosslessInBatches(ChainTask):
     """Forgets the loss in a batch form that it declares to be exact, so no outputs are kept."""
 
@@ -84,22 +80,6 @@ def test_an_inexact_batch_form_ends_the_fit(chains, formulation, by_blocks, mess
     trainer = StructBoost(LosslessInBatches(), formulation=formulation, C=30.0, max_rounds=60)
     with pytest.raises(TaskError, match=message):
         trainer.fit(*chains)
-
-
-@pytest.mark.parametrize("formulation", FORMULATIONS, ids=str)
-def test_a_batch_form_that_declares_nothing_is_probed(chains, formulation, monkeypatch):
-    monkeypatch.setattr(LosslessInBatches, "separates_in_batches", False)
-    trainer = StructBoost(LosslessInBatches(), formulation=formulation, C=30.0, max_rounds=60)
-    with pytest.raises(TaskError, match=r"argmax of X\[\d+\] is not exact: .* another output has"):
-        trainer.fit(*chains)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("formulation", FORMULATIONS[:2])
-def test_a_declared_search_is_never_certified(chains, formulation):
-    trainer = StructBoost(DeclaredGreedyChain(), formulation=formulation, C=30.0, max_rounds=20)
-    trainer.fit(*chains)
-    assert not trainer.history_[-1]["certified"]
 
 
 @pytest.mark.slow

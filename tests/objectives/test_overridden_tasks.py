@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from structboost import MulticlassTask, StructBoost, StructuredSVM, Task
+from structboost import MulticlassTask, StructBoost, Task
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 from tests.helpers.task_problems import task_problems
@@ -42,11 +42,6 @@ class ArgmaxIsTheTruth:
 
 
 MIXINS = [FindsTheTruth, SeparatesTheTruth, ArgmaxIsTheTruth]
-TRAINERS = {
-    "one_slack": lambda task: StructBoost(task, C=30.0, tol=0.2),
-    "m_slack": lambda task: StructBoost(task, formulation="m_slack", C=30.0, tol=0.2),
-    "svm": lambda task: StructuredSVM(task, C=10.0, tol=0.2),
-}
 
 
 def subclass_of(kind, mixin, *, in_bases):
@@ -72,19 +67,13 @@ def forwarded(method, mixed):
 @pytest.mark.parametrize("in_bases", [True, False])
 @pytest.mark.parametrize("mixin", MIXINS)
 @pytest.mark.parametrize("name", PROVED)
-def test_a_search_of_the_truth_below_a_proved_class_has_no_certificate(name, mixin, in_bases):
+def test_a_search_of_the_truth_below_a_proved_class_is_not_proved(name, mixin, in_bases):
     task, X, Y, _ = PROBLEMS[name]
     lying = object.__new__(subclass_of(type(task), mixin, in_bases=in_bases))
     lying.__dict__.update(vars(task))
     assert not lying.separates_in_batches
-    for make in TRAINERS.values():
-        try:
-            last = make(lying).fit(X, Y).history_[-1]
-        except TaskError:
-            continue
-        # Scores of the loss keep it out of the argmax, which then never sees the truth.
-        bound = make(task).fit(X, Y).history_[-1]["bound"]
-        assert not last["certified"] or last["primal"] >= bound * (1 - 1e-6)
+    with pytest.raises(TaskError, match="is not exact"):
+        StructBoost(lying, C=30.0, tol=0.2).fit(X, Y)
 
 
 def test_a_subclass_without_methods_is_as_proved_as_its_base():

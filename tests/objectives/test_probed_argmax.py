@@ -108,49 +108,12 @@ def offsets_of(task, X):
     return task.stack(X).offsets
 
 
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        (OneShort, r"X\[17\] is not exact: it found an output \(loss \S+\) .* the true output has"),
-        (OneShortSplitLoss, r"X\[17\] is not exact: .* the true output has"),
-        (
-            Subtracts,
-            r"argmax of X\[\d+\] is not exact: it found an output \(loss 0\) .* another out",
-        ),
-        (SubtractsSplitLoss, r"\(loss 0\) of value 0, another output has .* check_task"),
-    ],
-)
-@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
-def test_a_wrong_argmax_ends_the_fit(tokens, make, task, message):
-    with pytest.raises(TaskError, match=message):
-        make(task()).fit(*tokens)
-
-
-class Offset(Tokens):
-    """Counts one wrong tag too many, as a loss does that compares lists by identity."""
-
-    def loss(self, y, y_pred):
-        return 1.0 + super().loss(y, y_pred)
-
-
-@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
-def test_a_loss_of_the_truth_ends_the_fit(tokens, make):
-    with pytest.raises(TaskError, match=r"loss\(Y\[0\], Y\[0\]\) is 1; .* must be 0"):
-        make(Offset()).fit(*tokens)
-
-
 @pytest.mark.filterwarnings("ignore::structboost.errors.EmptyModelWarning")
 @pytest.mark.parametrize("task", [DeclaredOneShort, DeclaredSubtracts])
 @pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
 def test_a_declared_search_is_not_probed(tokens, make, task):
     fitted = make(task()).fit(*tokens)
     assert not fitted.history_[-1]["certified"]
-
-
-@pytest.mark.parametrize("task", [Tokens, SplitLoss])
-@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
-def test_a_right_argmax_is_certified(tokens, make, task):
-    assert make(task()).fit(*tokens).history_[-1]["certified"]
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-3, 1.0, 1e8])

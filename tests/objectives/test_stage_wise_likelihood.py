@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.metrics import log_loss
 
 from structboost import BinaryTask, StructBoost, StructBoostClassifier
-from structboost.learners import TreeFamily
 from structboost.objectives import (
-    Exponential,
     StageWiseLikelihood,
     StageWiseRandomField,
     StageWiseRanking,
@@ -32,23 +27,6 @@ def test_training_ends_where_the_loss_is_low_enough():
     for model, enough in zip(ends, (0.1, 0.01), strict=True):
         assert model.objective_ <= enough < max(r["primal"] for r in model.history_)
         assert model.history_[-1]["bound"] is None
-
-
-@pytest.mark.slow
-def test_the_default_withstands_wrong_labels_better_than_the_exponential_loss():
-    X, y = make_classification(800, 20, n_informative=6, n_classes=3, flip_y=0.2, random_state=3)
-    trees = partial(TreeFamily, row_fraction=0.5, random_state=0)
-    exponential = Exponential(tau_max=1, largest_weight=1.0)
-    models = [
-        StructBoostClassifier(random_state=0),
-        StructBoostClassifier(C=np.inf, objective=exponential, weak_learner=trees),
-    ]
-    default, other = [model.fit(X[::2], y[::2]) for model in models]
-    assert default.score(X[1::2], y[1::2]) > other.score(X[1::2], y[1::2])
-    losses = [log_loss(y[1::2], model.predict_proba(X[1::2])) for model in (default, other)]
-    assert losses[0] < 0.5 * losses[1]
-    objectives = np.array([record["primal"] for record in default.history_])
-    assert (np.diff(objectives) < 0).all()
 
 
 @pytest.mark.parametrize(

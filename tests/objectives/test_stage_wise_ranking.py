@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from structboost import MulticlassTask, StructBoost, StructBoostRanker
 from structboost.errors import TaskError
-from structboost.learners import TreeFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import StageWiseRanking
 from structboost.objectives.base import Problem
@@ -123,20 +120,3 @@ def test_the_default_ranker_is_stage_wise_until_something_is_said():
     assert ranker.score(X, y, np.repeat(np.arange(20), 10)) > 0.95
     certified = StructBoostRanker(objective="hinge", C=10.0, max_iter=5).fit(X, y, group=group)
     assert certified.history_[-1]["gap"] is not None
-
-
-@pytest.mark.slow
-def test_the_default_ranks_noisy_grades_among_useless_features_better_than_sure_trees():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(2000, 60))
-    useful = X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * rng.normal(size=2000)
-    y = np.digitize(useful, [0.5, 1.5, 2.5])
-    group, test_qid = [10] * 100, np.repeat(np.arange(100), 10)
-    default = StructBoostRanker().fit(X[:1000], y[:1000], group=group)
-    # What the default was before.
-    sure = StructBoostRanker(
-        objective=StageWiseRanking(shrinkage=0.3), C=np.inf, random_state=0,
-        weak_learner=partial(TreeFamily, row_fraction=0.5, random_state=0),
-    ).fit(X[:1000], y[:1000], group=group)  # fmt: skip
-    scores = [model.score(X[1000:], y[1000:], test_qid) for model in (default, sure)]
-    assert scores[0] > scores[1] + 0.01
