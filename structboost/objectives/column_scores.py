@@ -16,7 +16,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
-from structboost.solvers.linear_scores import DENSE, KindLayout, Scores, starts_of
+from structboost.solvers.linear_scores import KindLayout, Scores, starts_of
 
 
 class ColumnScores(Scores):
@@ -62,7 +62,7 @@ class ColumnScores(Scores):
         for kind, kind_terms in terms.items():
             n_rows = int(offsets[kind][-1])
             layout = KindLayout(
-                kind, n_rows, len(kind_terms.columns), n_channels[kind], True, DENSE,
+                kind, n_rows, len(kind_terms.columns), n_channels[kind], True, False,
                 0, self.n_weights, self.n_scores,
             )  # fmt: skip
             self.layouts.append(layout)
@@ -97,7 +97,7 @@ class ColumnScores(Scores):
     @override
     def place(
         self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
         of_kind, rows, channels = self.origins(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
         for index, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
@@ -115,8 +115,8 @@ class ColumnScores(Scores):
                     rows[new[entries]], channels[new[entries]], starts, terms.learners,
                     terms.coefficients, responses, first[entries], values,
                 )  # fmt: skip
-        bounded, form = np.ones(len(scores), np.bool_), np.full(len(scores), DENSE, np.int8)
-        return self._first_feature[scores], first_weight, lengths, bounded, form
+        everywhere = np.ones(len(scores), np.bool_)
+        return self._first_feature[scores], first_weight, lengths, everywhere, ~everywhere
 
     def _room_for(self, n: int) -> FloatArray:
         """Return the array of features, lengthened to at least ``n`` if need be."""

@@ -268,14 +268,14 @@ class BlockFrankWolfe:
 
     def _place(self, parts: Scores, products: FloatArray) -> None:
         """Take the features of the cuts from ``parts``, and these products."""
-        feature, weight, length, bounded, form = parts.place(self._cuts.support_score)
+        feature, weight, length, bounded, is_sparse = parts.place(self._cuts.support_score)
         self._cuts = self._cuts._replace(
             products=products,
             support_feature=feature,
             support_weight=weight,
             support_length=length,
             support_bounded=bounded,
-            support_form=form,
+            support_is_sparse=is_sparse,
         )
         self._parts = parts
 

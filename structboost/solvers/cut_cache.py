@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.compiled import compiled
-from structboost.solvers.linear_scores import ACTIVE, SPARSE
 
 # Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
 _FASTMATH = {"reassoc", "contract", "nsz"}
@@ -51,13 +50,13 @@ class Cuts(NamedTuple):
     support_weight: IntArray
     support_length: IntArray
     support_bounded: NDArray[np.bool_]
-    support_form: NDArray[np.int8]
+    support_is_sparse: NDArray[np.bool_]
 
 
 # Cuts, as compiled code is given them from Python: see :mod:`structboost.runtime.compiled`.
 CutFields = tuple[Any, ...]
 
-# Values of features, and numbers of active and sparse features: see LinearScores.features.
+# Values of features, and indices of sparse ones: see LinearScores.features.
 Features = tuple[NDArray[Any], IntArray]
 
 
@@ -67,7 +66,7 @@ def no_cuts(n_examples: int) -> Cuts:
     return Cuts(
         zeros, none, none, no_numbers, np.zeros(1, np.int64), no_numbers, none, zeros, none,
         zeros, no_numbers, no_numbers, no_numbers, no_numbers, np.zeros(0, np.bool_),
-        np.zeros(0, np.int8),
+        np.zeros(0, np.bool_),
     )  # fmt: skip
 
 
@@ -158,11 +157,7 @@ def _score_support(
         w = cuts.support_weight[s]
         bounded = has_bounds and cuts.support_bounded[s]
         total = 0.0
-        if cuts.support_form[s] == ACTIVE:
-            for f in range(x, x + cuts.support_length[s]):
-                weight = sums[w + indices[f]]
-                total += max(weight, 0.0) if bounded else weight
-        elif cuts.support_form[s] == SPARSE:
+        if cuts.support_is_sparse[s]:
             for f in range(x, x + cuts.support_length[s]):
                 weight = sums[w + indices[f]]
                 total += values[f] * (max(weight, 0.0) if bounded else weight)
@@ -200,10 +195,7 @@ def _add_steps(cuts: Cuts, i: int, features: Features, steps: FloatArray, sums: 
             steps[cuts.support_score[s]] = 0.0
             x = cuts.support_feature[s]
             w = cuts.support_weight[s]
-            if cuts.support_form[s] == ACTIVE:
-                for f in range(x, x + cuts.support_length[s]):
-                    sums[w + indices[f]] += step
-            elif cuts.support_form[s] == SPARSE:
+            if cuts.support_is_sparse[s]:
                 for f in range(x, x + cuts.support_length[s]):
                     sums[w + indices[f]] += step * values[f]
             else:
@@ -271,7 +263,7 @@ def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
     left = _OVERHEAD * len(length)
     for s in range(len(length)):
         left += length[s]
-        if cuts.support_form[first + s]:
+        if cuts.support_is_sparse[first + s]:
             return False
     left *= 2 * n_new
     if len(length) * len(length) > 2 * left:
@@ -367,7 +359,7 @@ def _products_by_weights(
             w = cuts.support_weight[s]
             for f in range(cuts.support_length[s]):
                 x = cuts.support_feature[s] + f
-                one_cut[w + indices[x] if cuts.support_form[s] else w + f] = 0.0
+                one_cut[w + indices[x] if cuts.support_is_sparse[s] else w + f] = 0.0
 
 
 @compiled

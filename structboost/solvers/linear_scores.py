@@ -15,16 +15,11 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 
-# How the features of a kind are kept: all values, numbers of features of value 1, or numbers and
-# values at the same places.
-DENSE, ACTIVE, SPARSE = 0, 1, 2
-
 
 class KindLayout(NamedTuple):
     """Position of one kind in the flat arrays of :class:`LinearScores`.
 
-    ``form`` is DENSE, ACTIVE or SPARSE: rows of numbers begin at ``first_feature`` in ``numbers``,
-    others in ``values``, and sparse rows in both.
+    Rows begin at ``first_feature`` in the values, and sparse ones there in the indices, too.
     """
 
     kind: str
@@ -32,7 +27,7 @@ class KindLayout(NamedTuple):
     n_columns: int
     n_channels: int
     bounded: bool
-    form: int
+    is_sparse: bool
     first_feature: int
     first_weight: int
     first_score: int
@@ -63,8 +58,8 @@ class Scores(ABC):
     @abstractmethod
     def place(
         self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
-        """First feature, first weight, number of features, bound and form of flat ``scores``."""
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """First feature and weight, number, bound and sparsity of features of flat ``scores``."""
 
     def origins(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Index of the kind, row and channel of flat ``scores``."""
@@ -98,8 +93,8 @@ class LinearScores(Scores):
     Attributes
     ----------
     features : (ndarray of float64, ndarray of int64)
-        Values, row after row and kind after kind, and indices of active and of sparse features in
-        the same order.
+        Values, row after row and kind after kind, and indices of sparse features at the same
+        places.
     n_weights, n_scores : int
         Weights are stored channel after channel, scores row after row, kind after kind.
     has_bounds : bool
@@ -110,52 +105,43 @@ class LinearScores(Scores):
         self, kinds: Mapping[str, PartKind], stack: StackedParts, active: Mapping[str, int]
     ) -> None:
         self.offsets = stack.offsets
-        self.layouts: list[KindLayout] = []
-        self._matrices: dict[str, sparse.csr_array] = {}
-        values, indices = [np.zeros(0)], [np.zeros(0, np.int64)]
-        n_values = n_numbers = self.n_weights = self.n_scores = 0
+        tables: dict[str, Any] = {}
         for kind, part in kinds.items():
-            bounded, rows = not part.has_bias, stack.rows[kind]
+            rows = stack.rows[kind]
             if kind in active:
-                form = ACTIVE
-                matrix = active_matrix(rows, active[kind], with_bias=not bounded)
-                self._matrices[kind] = matrix
-                n_rows, n_columns = matrix.shape
-                first_feature = n_numbers
-                indices.append(matrix.indices.astype(np.int64))
-                n_numbers += matrix.nnz
+                tables[kind] = active_matrix(rows, active[kind], with_bias=part.has_bias)
             elif sparse.issparse(rows):
-                form = SPARSE
-                matrix = sparse_matrix(rows, with_bias=not bounded)
-                if bounded:
-                    self._check_not_negative(kind, matrix)
-                self._matrices[kind] = matrix
-                n_rows, n_columns = matrix.shape
-                # Values and numbers stand at the same places.
-                first_feature = max(n_values, n_numbers)
-                values += [np.zeros(first_feature - n_values), matrix.data]
-                indices += [
-                    np.zeros(first_feature - n_numbers, np.int64), matrix.indices.astype(np.int64),
-                ]  # fmt: skip
-                n_values = n_numbers = first_feature + matrix.nnz
+                tables[kind] = sparse_matrix(rows, with_bias=part.has_bias)
             else:
-                form = DENSE
-                rows = np.asarray(rows, dtype=np.float64)
-                if bounded:
-                    self._check_not_negative(kind, rows)
-                else:
-                    rows = np.column_stack((rows, np.ones(len(rows))))
-                n_rows, n_columns = rows.shape
-                first_feature = n_values
-                values.append(rows.ravel())
-                n_values += rows.size
-            sizes = n_rows, n_columns, part.n_channels
-            first = first_feature, self.n_weights, self.n_scores
-            self.layouts.append(KindLayout(kind, *sizes, bounded, form, *first))
-            self.n_weights += n_columns * part.n_channels
-            self.n_scores += n_rows * part.n_channels
+                table = np.asarray(rows, dtype=np.float64)
+                constant = np.ones((len(table), int(part.has_bias)))
+                tables[kind] = np.column_stack((table, constant))
+            if not part.has_bias:
+                self._check_not_negative(kind, tables[kind])
+        self._matrices = {kind: table for kind, table in tables.items() if sparse.issparse(table)}
+        # Sparse features come first, so that their indices stand at the places of their values.
+        values = {kind: matrix.data for kind, matrix in self._matrices.items()}
+        values |= {kind: table.ravel() for kind, table in tables.items() if kind not in values}
+        starts = starts_of([of_kind.size for of_kind in values.values()])
+        first_feature = dict(zip(values, starts.tolist(), strict=False))
+        indices = [matrix.indices for matrix in self._matrices.values()]
+        self.features = (
+            np.concatenate([np.zeros(0), *values.values()]),
+            np.concatenate([np.zeros(0, np.int64), *indices]).astype(np.int64),
+        )
+        self.layouts = []
+        self.n_weights = self.n_scores = 0
+        for kind, part in kinds.items():
+            (n_rows, n_columns), n_channels = tables[kind].shape, part.n_channels
+            self.layouts.append(
+                KindLayout(
+                    kind, n_rows, n_columns, n_channels, not part.has_bias, kind in self._matrices,
+                    first_feature[kind], self.n_weights, self.n_scores,
+                )
+            )  # fmt: skip
+            self.n_weights += n_columns * n_channels
+            self.n_scores += n_rows * n_channels
         self.has_bounds = any(a.bounded for a in self.layouts)
-        self.features = np.concatenate(values), np.concatenate(indices)
 
     def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
         """Scores of all parts under the flat ``weights``, as a flat array and as views by kind."""
@@ -174,7 +160,7 @@ class LinearScores(Scores):
             begin, end = (a.first_score + row * a.n_channels for row in (start, stop))
             out = flat[begin:end].reshape(stop - start, a.n_channels)
             rows[a.kind] = out
-            if a.form != DENSE:
+            if a.is_sparse:
                 by_feature = np.ascontiguousarray(self.matrix(weights, a))
                 out[:] = self._matrices[a.kind][start:stop] @ by_feature
             else:
@@ -202,7 +188,7 @@ class LinearScores(Scores):
     @override
     def place(
         self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.int8]]:
+    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
         of_kind, row, channel = self.origins(scores)
 
         def column(name: str) -> NDArray[Any]:
@@ -212,13 +198,12 @@ class LinearScores(Scores):
         first_weight = column("first_weight") + channel * lengths
         first_feature = column("first_feature") + row * lengths
         for index, a in enumerate(self.layouts):
-            if a.form != DENSE:
+            if a.is_sparse:
                 members = np.flatnonzero(of_kind == index)
                 at = self._matrices[a.kind].indptr.astype(np.int64)
                 first_feature[members] = a.first_feature + at[row[members]]
                 lengths[members] = np.diff(at)[row[members]]
-        form = column("form").astype(np.int8)
-        return first_feature, first_weight, lengths, column("bounded"), form
+        return first_feature, first_weight, lengths, column("bounded"), column("is_sparse")
 
     def _check_not_negative(self, kind: str, rows: Any) -> None:
         below = rows < 0
@@ -295,6 +280,6 @@ def merge_kinds(
     )
 
 
-def starts_of(counts: NDArray[Any]) -> IntArray:
+def starts_of(counts: Any) -> IntArray:
     """First index of each group of the given sizes, and the end of the last."""
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)

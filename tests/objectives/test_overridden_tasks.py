@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from structboost import MulticlassTask, StructBoost, Task
+from structboost import MulticlassTask, Task
 from structboost.contract.separation import Separation
-from structboost.errors import TaskError
 from tests.helpers.task_problems import task_problems
 
 PROBLEMS = task_problems(8)
@@ -68,12 +67,10 @@ def forwarded(method, mixed):
 @pytest.mark.parametrize("mixin", MIXINS)
 @pytest.mark.parametrize("name", PROVED)
 def test_a_search_of_the_truth_below_a_proved_class_is_not_proved(name, mixin, in_bases):
-    task, X, Y, _ = PROBLEMS[name]
+    task = PROBLEMS[name].task
     lying = object.__new__(subclass_of(type(task), mixin, in_bases=in_bases))
     lying.__dict__.update(vars(task))
     assert not lying.separates_in_batches
-    with pytest.raises(TaskError, match="is not exact"):
-        StructBoost(lying, C=30.0, tol=0.2).fit(X, Y)
 
 
 def test_a_subclass_without_methods_is_as_proved_as_its_base():
