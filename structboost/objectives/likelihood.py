@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,21 +48,10 @@ def log_losses(
 
     TaskError if the task has no marginals.
     """
-    return log_losses_at(task, X, Y, scores)(sharpness)
-
-
-def log_losses_at(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
-) -> Callable[[float], FloatArray]:
-    """Return the :func:`log_losses` as a function of the sharpness."""
     example_weights = np.full(len(Y), 1.0 / len(Y))
     problem = Problem(task, X, Y, scores.offsets, example_weights, np.random.RandomState(0))
     likelihood = Likelihood(problem, probes=False)
-
-    def losses(sharpness: float) -> FloatArray:
-        return likelihood.losses({k: sharpness * of_kind for k, of_kind in scores.rows.items()})
-
-    return losses
+    return likelihood.losses({k: sharpness * of_kind for k, of_kind in scores.rows.items()})
 
 
 class Likelihood:

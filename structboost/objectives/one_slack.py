@@ -114,24 +114,24 @@ class OneSlack(Formulation):
 
     @override
     def master(self, problem: Problem, C: float) -> OneSlackMaster:
-        oracle = problem.cut_oracle()
-        if not self.stabilize:
-            return OneSlackMaster(oracle, C)
-        ridge = max((family.ridge for family in problem.families.values()), default=0.0)
-        return StabilisedMaster(oracle, C, ridge if self.ridge is None else float(self.ridge))
+        ridge = self.ridge or 0.0
+        if self.stabilize and self.ridge is None:
+            ridge = max((family.ridge for family in problem.families.values()), default=0.0)
+        return OneSlackMaster(problem.cut_oracle(), C, float(ridge), stabilize=self.stabilize)
 
 
 class OneSlackMaster(CuttingPlaneMaster):
-    """Cutting planes for (9) over the columns so far.
+    """Cutting planes for (9) over the columns so far, around a center if they are stabilised.
 
-    Algorithm 2 as printed, which has no center and drops no cut.  The squares of the weights cost
-    ``C weight_of_squares / 2``.
+    Else they are Algorithm 2 as printed, which drops no cut.  The squares of the weights cost ``C
+    weight_of_squares / 2``.
     """
 
-    stabilize: ClassVar[bool] = False
-
-    def __init__(self, oracle: CutOracle, C: float, weight_of_squares: float = 0.0) -> None:
+    def __init__(
+        self, oracle: CutOracle, C: float, weight_of_squares: float, *, stabilize: bool
+    ) -> None:
         super().__init__(oracle, C, CutPool(empty_cut=True))
+        self.stabilize = stabilize
         self._weight_of_squares = weight_of_squares
         self.ridge = self._own_ridge
         self.program.add_slacks(np.array([C]))
@@ -245,12 +245,6 @@ class OneSlackMaster(CuttingPlaneMaster):
         solution = self.program.solve(cold=self.stabilize)
         self._take_duals(solution.duals)
         return solution.weights
-
-
-class StabilisedMaster(OneSlackMaster):
-    """Cutting planes around a center, with checkpoints and spreading of weights."""
-
-    stabilize = True
 
     @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

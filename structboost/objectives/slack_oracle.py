@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -85,17 +86,16 @@ class SlackOracle(ColumnOracle):
     def _separation(self, scores: StackedParts, examples: IntArray | None) -> Separation:
         """Find the outputs at these scores, and count the pass."""
         task, X, Y = self._problem.task, self._problem.X, self._problem.Y
+        separated, n = None, len(Y)
         if examples is not None:
-            try:
-                separated = separation_of(task, X, Y, scores, examples, self._truth)
-            except Exception:  # a pass over all examples raises it again, and names the example
-                pass
-            else:
-                self._passes += len(examples) / len(Y)
-                self.calls = math.ceil(self._passes - 1e-6)
-                return separated
-        separated = separation(task, X, Y, scores, truth=self._truth)
-        self._passes += 1.0
+            with suppress(Exception):  # a pass over all raises it again, and names the example
+                separated, n = (
+                    separation_of(task, X, Y, scores, examples, self._truth),
+                    len(examples),
+                )
+        if separated is None:
+            separated = separation(task, X, Y, scores, truth=self._truth)
+        self._passes += n / len(Y)
         self.calls = math.ceil(self._passes - 1e-6)
         return separated
 
