@@ -89,10 +89,8 @@ class SlackOracle(ColumnOracle):
         separated, n = None, len(Y)
         if examples is not None:
             with suppress(Exception):  # a pass over all raises it again, and names the example
-                separated, n = (
-                    separation_of(task, X, Y, scores, examples, self._truth),
-                    len(examples),
-                )
+                separated = separation_of(task, X, Y, scores, examples, self._truth)
+                n = len(examples)
         if separated is None:
             separated = separation(task, X, Y, scores, truth=self._truth)
         self._passes += n / len(Y)
