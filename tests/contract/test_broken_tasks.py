@@ -1,12 +1,12 @@
 """Tests that check_task names the broken property, and the sample (usually 3), of each task."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from structboost.contract.check_task import check_task
-from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
@@ -14,354 +14,257 @@ from structboost.errors import TaskError
 from tests.helpers.listed_outputs import Batched, Choose, FirstTwoOnly, Listed, candidates, is_third
 
 
-class OtherWidth(Choose):
-    def parts(self, x):
-        return x[:, :2] if is_third(x) else x
-
-
-class NoFeatures(Choose):
-    def parts(self, x):
-        return x[:, :0]
-
-
-class ForgetsOutputs(Choose):
-    def outputs(self, x):
-        return range(0)
-
-
-class StrayPart(Choose):
-    def joint_feature(self, x, y):
-        return [y + 10 * is_third(x)], [0], [1.0]
-
-
-class StrayChannel(Choose):
-    def joint_feature(self, x, y):
-        return [y], [int(is_third(x))], [1.0]
-
-
-class BrokenPart(Choose):
-    def joint_feature(self, x, y):
-        return [y + 0.5 * is_third(x)], [0], [1.0]
-
-
-class RaisingJointFeature(Choose):
-    def joint_feature(self, x, y):
-        if is_third(x):
-            raise KeyError("no such box")
-        return [y], [0], [1.0]
-
-
-class Shy(Choose):
-    """Task whose argmax never returns 0, and which lists no outputs."""
-
-    outputs = Task.outputs
-
-    def argmax(self, x, scores, y=None):
-        return 1 + super().argmax(x[1:], scores[1:], None if y is None else y - 1)
-
-
-class RandomArgmax(Choose):
-    def argmax(self, x, scores, y=None):
-        return int(np.random.default_rng().integers(len(x)))
-
-
-class NoSuchOutput(Choose):
-    def argmax(self, x, scores, y=None):
-        return len(x)
-
-
-class ChangesInput(Choose):
-    def loss(self, y, y_pred):
-        return 0.0
-
-    def parts(self, x):
-        if is_third(x):
-            x[0, 0] = 7.0
-        return x
-
-
-class BadPredict(Choose):
-    def predict(self, x, scores):
-        return scores["x"]
-
-
-class BadStack(Choose):
-    def stack(self, X):
-        return stack_parts(self.kinds, [x + is_third(x) for x in X])
-
-
-class BadOffsets(Choose):
-    def stack(self, X):
-        whole = super().stack(X)
-        return StackedParts(whole.rows, {"x": whole.offsets["x"][:-1]})
-
-
-class NoStack(Choose):
-    def stack(self, X):
-        return np.concatenate(X)
-
-
-def changed(found, **changes):
-    fields = {"losses": found.losses, "differences": found.differences, "indptr": found.indptr}
-    return Separation(**{**fields, **changes})
-
-
-class LocalRows(Choose):
-    """Task with part indices within the example."""
+def changed(**functions):
+    """A ``separate`` whose result is changed by functions of it and of the scores."""
 
     def separate(self, X, Y, scores):
-        found = super().separate(X, Y, scores)
-        m = found.differences["x"]
-        first = np.repeat(scores.offsets["x"][:-1], np.diff(found.indptr["x"]))
-        return changed(
-            found, differences={"x": SparseFeature(m.parts - first, m.channels, m.values)}
-        )
+        found = Task.separate(self, X, Y, scores)
+        return replace(found, **{name: of(found, scores) for name, of in functions.items()})
+
+    return separate
 
 
-class TooFewOutputs(Choose):
-    def separate(self, X, Y, scores):
-        n = max(1, len(Y) - 1)
-        return super().separate(X[:n], Y[:n], scores)
+def with_slacks(slacks, weights):
+    """A ``separate_slacks`` with a slack for each example."""
 
-
-class BadIndptr(Choose):
-    def separate(self, X, Y, scores):
-        found = super().separate(X, Y, scores)
-        return changed(found, indptr={"x": found.indptr["x"] + 1})
-
-
-class BadBatchLoss(Choose):
-    def separate(self, X, Y, scores):
-        found = super().separate(X, Y, scores)
-        return changed(found, losses=np.where(np.arange(len(Y)) == 3, np.nan, found.losses))
-
-
-class BadBatchWeight(Choose):
-    def separate(self, X, Y, scores):
-        found = super().separate(X, Y, scores)
-        m = found.differences["x"]
-        return changed(found, differences={"x": SparseFeature(m.parts, m.channels + 1, m.values)})
-
-
-class BatchChangesScores(Choose):
-    def separate(self, X, Y, scores):
-        scores.rows["x"][0] += 1.0
-        return super().separate(X, Y, scores)
-
-
-class BatchChangesInput(Choose):
-    def separate(self, X, Y, scores):
-        X[3 % len(X)][0, 0] += len(X) > 1
-        return super().separate(X, Y, scores)
-
-
-class BatchRaises(Choose):
-    def separate(self, X, Y, scores):
-        raise IndexError("out of luck")
-
-
-class SlacksWithoutWeights(Choose):
     def separate_slacks(self, X, Y, scores, limit):
-        found = self.separate(X, Y, scores)
-        return Separation(found.losses, found.differences, found.indptr, slacks=np.arange(len(Y)))
-
-
-class RepeatedSlacks(Choose):
-    def separate_slacks(self, X, Y, scores, limit):
-        found = self.separate(X, Y, scores)
         n = len(Y)
-        return Separation(
-            found.losses, found.differences, found.indptr, np.zeros(n, np.int64), np.full(n, 1 / n)
-        )
+        return replace(self.separate(X, Y, scores), slacks=slacks(n), weights=weights(n))
+
+    return separate_slacks
 
 
-class LightSlacks(Choose):
-    def separate_slacks(self, X, Y, scores, limit):
-        found = self.separate(X, Y, scores)
-        n = len(Y)
-        return Separation(
-            found.losses, found.differences, found.indptr, np.arange(n), np.full(n, 0.5 / n)
-        )
+def local_rows(found, scores):
+    """Part indices within the example."""
+    m = found.differences["x"]
+    first = np.repeat(scores.offsets["x"][:-1], np.diff(found.indptr["x"]))
+    return {"x": m._replace(parts=m.parts - first)}
 
 
-class Unpicklable(Choose):
-    def __init__(self):
-        self.lock = threading.Lock()
+def shy(self, x, scores, y=None):
+    """Never return output 0."""
+    return 1 + Choose.argmax(self, x[1:], scores[1:], None if y is None else y - 1)
+
+
+def changes_input(self, x):
+    x[0, 0] = 7.0 if is_third(x) else x[0, 0]
+    return x
+
+
+def changes_inputs(self, X, Y, scores):
+    X[3 % len(X)][0, 0] += len(X) > 1
+    return Task.separate(self, X, Y, scores)
+
+
+def changes_scores(self, X, Y, scores):
+    scores.rows["x"][0] += 1.0
+    return Task.separate(self, X, Y, scores)
+
+
+def worst(self, X, scores, Y=None):
+    if Y is not None:
+        return Task.argmax_batch(self, X, scores, Y)
+    return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
+
+
+def too_few(self, X, Y, scores):
+    n = max(1, len(Y) - 1)
+    return Task.separate(self, X[:n], Y[:n], scores)
+
+
+def in_range(self, x, y):
+    return 0 <= y < len(x)
+
+
+BROKEN = [
+    (Choose, {"parts": lambda self, x: x[:, :2] if is_third(x) else x}, r"X\[3\]\) gave shape"),
+    (Choose, {"parts": lambda self, x: x[:, :0]}, r"parts\(X\[0\]\) has no features for kind 'x'"),
+    (Choose, {"parts": changes_input}, r"parts changed X\[3\] in place"),
+    (Choose, {"outputs": lambda self, x: range(0)}, r"outputs\(X\[0\]\) does not list .* Y\[0\]"),
+    (
+        Choose,
+        {"joint_feature": lambda self, x, y: ([y + 10 * is_third(x)], [0], [1.0])},
+        r"joint_feature\(X\[3\], Y\[3\]\) names a part outside",
+    ),
+    (
+        Choose,
+        {"joint_feature": lambda self, x, y: ([y], [int(is_third(x))], [1.0])},
+        r"joint_feature\(X\[3\], Y\[3\]\) names a channel outside",
+    ),
+    (
+        Choose,
+        {"joint_feature": lambda self, x, y: ([y + 0.5 * is_third(x)], [0], [1.0])},
+        r"joint_feature\(X\[3\], Y\[3\]\) is .* give whole numbers",
+    ),
+    (
+        Choose,
+        {"joint_feature": lambda self, x, y: ([y], [0], [{False: 1.0}[is_third(x)]])},
+        r"joint_feature raised KeyError for X\[3\]: True",
+    ),
+    (FirstTwoOnly, {}, r"argmax\(X\[\d+\], scores\) is not exact"),
+    (Choose, {"argmax": shy, "outputs": Task.outputs}, r"is not exact: .*output Y?.*has"),
+    (
+        Choose,
+        {"argmax": lambda self, x, scores, y=None: int(np.random.default_rng().integers(len(x)))},
+        r"argmax\(X\[\d+\], scores\) is not deterministic",
+    ),
+    (Choose, {"argmax": lambda self, x, scores, y=None: len(x)}, r"X\[0\], y\) names a part out"),
+    (
+        Choose,
+        {"predict": lambda self, x, scores: scores["x"]},
+        r"predict raised Index.* for X\[0\]",
+    ),
+    (
+        Choose,
+        {"stack": lambda self, X: stack_parts(self.kinds, [x + is_third(x) for x in X])},
+        r"stack\(X\) differs from parts\(X\[3\]\)",
+    ),
+    (
+        Choose,
+        {"stack": lambda self, X: StackedParts({"x": np.concatenate(X)}, {"x": np.arange(12)})},
+        r"stack\(X\).offsets\['x'\] must be",
+    ),
+    (Choose, {"stack": lambda self, X: np.concatenate(X)}, r"stack\(X\) returned ndarray"),
+    (Choose, {"separate": changed(differences=local_rows)}, r"weight on row \d+ of .* no part"),
+    (Choose, {"separate": too_few}, r"separate gave 11 outputs for 12 examples"),
+    (
+        Choose,
+        {"separate": changed(indptr=lambda found, scores: {"x": found.indptr["x"] + 1})},
+        r"separate: indptr of 'x' must rise from 0",
+    ),
+    (
+        Choose,
+        {"separate": changed(losses=lambda found, scores: found.losses / (len(found.losses) < 2))},
+        r"argmax of X\[\d\] has a loss.*separate gave it the loss (nan|inf)",
+    ),
+    (
+        Choose,
+        {
+            "separate": changed(
+                differences=lambda found, scores: {
+                    "x": found.differences["x"]._replace(channels=found.differences["x"].parts + 1)
+                }
+            )
+        },
+        r"separate names a channel outside 0..0 of 'x'",
+    ),
+    (Choose, {"separate": changes_scores}, r"separate changed the scores of X\[0\] in place"),
+    (Choose, {"separate": changes_inputs}, r"a batch form changed X\[3\] in place"),
+    (
+        Choose,
+        {"separate": lambda self, X, Y, scores: {}[0]},
+        r"separate raised KeyError for X\[0\]",
+    ),
+    (Choose, {"separate_slacks": with_slacks(np.arange, lambda n: None)}, "slacks a weight"),
+    (
+        Choose,
+        {"separate_slacks": with_slacks(lambda n: np.zeros(n, int), lambda n: np.full(n, 1 / n))},
+        "each of its outputs another slack index",
+    ),
+    (
+        Choose,
+        {"separate_slacks": with_slacks(np.arange, lambda n: np.full(n, 0.5 / n))},
+        r"separate_slacks with a limit of \d+ has the risk",
+    ),
+    (Choose, {"__reduce__": lambda self: threading.Lock()}, r"task cannot be pickled"),
+    (
+        Choose,
+        {"is_valid": lambda self, x, y: not (is_third(x) and y == candidates()[1][3])},
+        r"is_valid\(X\[3\], y\) is False for the true output Y\[3\]; it must be True",
+    ),
+    (
+        Choose,
+        {
+            "joint_feature": lambda self, x, y: ([y % len(x)], [0], [1.0]),
+            "argmax": lambda self, x, scores, y=None: (
+                Choose.argmax(self, x, scores, y) + (len(x) if is_third(x) else 0)
+            ),
+            "is_valid": in_range,
+        },
+        r"is_valid\(X\[3\], y\) is False for an output of the argmax",
+    ),
+    (
+        Choose,
+        {"outputs": lambda self, x: range(len(x) + is_third(x)), "is_valid": in_range},
+        r"is_valid\(X\[3\], y\) is False for output \d of outputs\(X\[3\]\)",
+    ),
+    (Choose, {"is_valid": lambda self, x, y: {}[y]}, r"is_valid raised KeyError for X\[0\]"),
+    (
+        Listed,
+        {
+            "kinds": {"x": PartKind(response=(0.0, 1.0))},
+            "loss_scores": lambda self, x, y: Listed.loss_scores(self, x, y) - 1.0,
+        },
+        r"loss_scores\(X\[0\], Y\[0\]\) is negative for kind 'x'",
+    ),
+    (Batched, {"argmax_batch": worst}, r"\w+: the argmax of X\[\d+\] is not exact"),
+    (Choose, {"argmax_batch": worst}, r"argmax_batch: the argmax of X\[\d+\] is not exact"),
+    (
+        Batched,
+        {
+            "argmax_batch": lambda self, X, scores, Y=None: [
+                y + len(x) * is_third(x)
+                for x, y in zip(X, Batched.argmax_batch(self, X, scores), strict=True)
+            ]
+        },
+        r"joint_feature\(X\[3\], y\) names a part outside",
+    ),
+    (
+        Choose,
+        {"argmax_batch": lambda self, X, scores, Y=None: Task.argmax_batch(self, X, scores)},
+        r"separate: the argmax of X\[\d+\] is not exact",
+    ),
+    (Choose, {"argmax": Task.argmax, "outputs": Task.outputs}, r"defines neither argmax\(x, scor"),
+    (Choose, {"argmax": Task.argmax, "outputs": lambda self, x: []}, r"outputs\(x\) is empty"),
+    (Choose, {"kinds": {}}, r"task.kinds is {}"),
+    (Choose, {"kinds": {"x": 1}}, r"task.kinds\['x'\] is 1"),
+    (Choose, {"kinds": {"x": PartKind(response=(1.0, -1.0))}}, r"response is \(1.0, -1.0\)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("base", "members", "message"), BROKEN, ids=["-".join(members) for _, members, _ in BROKEN]
+)
+def test_a_broken_property_is_named(base, members, message):
+    with pytest.raises(TaskError, match=message):
+        check_task(type("Broken", (base,), members)(), *candidates())
 
 
 class Forgetful(Choose):
     """Task that loses its state when pickled."""
 
-    def __init__(self):
-        self.factor = 2.0
+    factor = 2.0
 
-    def __getstate__(self):
-        return {"factor": 3.0}
+    def __setstate__(self, state):
+        self.factor = 3.0
+
+    def __reduce__(self):
+        return Forgetful, (), {"factor": 3.0}
 
     def parts(self, x):
         return self.factor * x
 
 
-class NoKinds(Choose):
-    kinds = {}
+class SwappedInBatches(Choose):
+    """Task whose batch form is right for one example only."""
 
-
-class WrongKind(Choose):
-    kinds = {"x": 1}
-
-
-class FallingResponse(Choose):
-    kinds = {"x": PartKind(response=(1.0, -1.0))}
-
-
-class RefusesTruth(Choose):
-    def is_valid(self, x, y):
-        return 0 <= y < len(x) and not (is_third(x) and y == candidates()[1][3])
-
-
-class LeavesOutputs(Choose):
-    """Task whose joint feature accepts invalid outputs."""
-
-    def joint_feature(self, x, y):
-        return [y % len(x)], [0], [1.0]
-
-    def argmax(self, x, scores, y=None):
-        return super().argmax(x, scores, y) + (len(x) if is_third(x) else 0)
-
-    def is_valid(self, x, y):
-        return 0 <= y < len(x)
-
-
-class ListsTooMany(Choose):
-    def outputs(self, x):
-        return range(len(x) + is_third(x))
-
-    def is_valid(self, x, y):
-        return 0 <= y < len(x)
-
-
-class RaisingIsValid(Choose):
-    def is_valid(self, x, y):
-        return {}[y]
-
-
-class NegativeLossScores(Listed):
-    kinds = {"x": PartKind(response=(0.0, 1.0))}
-
-    def loss_scores(self, x, y):
-        return super().loss_scores(x, y) - 1.0
-
-
-class BatchOfWorst(Batched):
-    def argmax_batch(self, X, scores, Y=None):
-        return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
-
-
-class BatchOfWorstPlain(Choose):
-    """Task whose plain outputs, which become predictions, are wrong."""
-
-    def argmax_batch(self, X, scores, Y=None):
-        if Y is not None:
-            return super().argmax_batch(X, scores, Y)
-        return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
-
-
-class BatchOfStrangers(Batched):
-    def argmax_batch(self, X, scores, Y=None):
-        return [
-            y + len(x) * is_third(x)
-            for x, y in zip(X, super().argmax_batch(X, scores), strict=True)
-        ]
-
-
-class BatchIgnoresTruths(Choose):
-    """Task without loss scores whose batch form does not add the loss."""
-
-    def argmax_batch(self, X, scores, Y=None):
-        return super().argmax_batch(X, scores)
-
-
-class NoArgmax(Choose):
-    argmax = Task.argmax
-    outputs = Task.outputs
-
-
-class ListsNothing(Choose):
-    argmax = Task.argmax
-
-    def outputs(self, x):
-        return []
-
-
-def test_a_kind_of_parts_without_channels_is_refused():
-    with pytest.raises(ValueError, match="n_channels is 0"):
-        PartKind(n_channels=0)
+    def separate(self, X, Y, scores):
+        found = super().separate(X, Y, scores)
+        return Separation(found.losses[::-1], found.differences, found.indptr)
 
 
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (OtherWidth, r"parts\(X\[3\]\) gave shape .* expected \(n_parts, 3\)"),
-        (NoFeatures, r"parts\(X\[0\]\) has no features for kind 'x'; give at least one"),
-        (ForgetsOutputs, r"outputs\(X\[0\]\) does not list the true output Y\[0\]"),
-        (StrayPart, r"joint_feature\(X\[3\], Y\[3\]\) names a part outside"),
-        (StrayChannel, r"joint_feature\(X\[3\], Y\[3\]\) names a channel outside"),
-        (BrokenPart, r"parts, of joint_feature\(X\[3\], Y\[3\]\) is .* give whole numbers"),
-        (RaisingJointFeature, r"joint_feature raised KeyError for X\[3\]: 'no such box'"),
-        (FirstTwoOnly, r"argmax\(X\[\d+\], scores\) is not exact"),
-        (Shy, r"is not exact: .*output Y?.*has"),
-        (RandomArgmax, r"argmax\(X\[\d+\], scores\) is not deterministic"),
-        (NoSuchOutput, r"joint_feature\(X\[0\], y\) names a part outside"),
-        (ChangesInput, r"parts changed X\[3\] in place"),
-        (BadPredict, r"predict raised IndexError for X\[0\]"),
-        (BadStack, r"stack\(X\) differs from parts\(X\[3\]\)"),
-        (BadOffsets, r"stack\(X\).offsets\['x'\] must be"),
-        (NoStack, r"stack\(X\) returned ndarray"),
-        (
-            LocalRows,
-            r"separate gave the output of X\[\d+\] weight on row \d+ of kind 'x', no part",
-        ),
-        (TooFewOutputs, r"separate gave 11 outputs for 12 examples"),
-        (BadIndptr, r"separate: indptr of 'x' must rise from 0"),
-        (BadBatchLoss, r"argmax of X\[3\] has a loss.*separate gave it the loss nan"),
-        (BadBatchWeight, r"separate names a channel outside 0..0 of 'x'"),
-        (BatchChangesScores, r"separate changed the scores of X\[0\] in place"),
-        (BatchChangesInput, r"a batch form changed X\[3\] in place"),
-        (BatchRaises, r"separate raised IndexError for X\[0\]: out of luck"),
-        (
-            SlacksWithoutWeights,
-            r"separate_slacks must give each of its slacks a weight",
-        ),
-        (
-            RepeatedSlacks,
-            r"separate_slacks must give each of its outputs another slack index",
-        ),
-        (LightSlacks, r"separate_slacks with a limit of \d+ has the risk"),
-        (Unpicklable, r"task cannot be pickled"),
         (Forgetful, r"other results for X\[0\] after pickling"),
-        (
-            RefusesTruth,
-            r"is_valid\(X\[3\], y\) is False for the true output Y\[3\]; it must be True",
-        ),
-        (
-            LeavesOutputs,
-            r"is_valid\(X\[3\], y\) is False for an output of the argmax",
-        ),
-        (ListsTooMany, r"is_valid\(X\[3\], y\) is False for output \d of outputs\(X\[3\]\)"),
-        (RaisingIsValid, r"is_valid raised KeyError for X\[0\]"),
-        (NegativeLossScores, r"loss_scores\(X\[0\], Y\[0\]\) is negative for kind 'x'"),
-        (BatchOfWorst, r"\w+: the argmax of X\[\d+\] is not exact"),
-        (BatchOfWorstPlain, r"argmax_batch: the argmax of X\[\d+\] is not exact"),
-        (BatchOfStrangers, r"joint_feature\(X\[3\], y\) names a part outside"),
-        (BatchIgnoresTruths, r"\w+: the argmax of X\[\d+\] is not exact"),
-        (NoArgmax, r"NoArgmax defines neither argmax\(x, scores\) nor outputs\(x\)"),
-        (ListsNothing, r"outputs\(x\) is empty; give at least one output"),
-        (NoKinds, r"task.kinds is {}"),
-        (WrongKind, r"task.kinds\['x'\] is 1"),
-        (FallingResponse, r"task.kinds\['x'\].response is \(1.0, -1.0\)"),
+        (SwappedInBatches, r"separate gives X\[\d+\] another result than alone"),
     ],
-    ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_a_broken_property_is_named(task, message):
+def test_results_that_differ_elsewhere_are_named(task, message):
     with pytest.raises(TaskError, match=message):
         check_task(task(), *candidates())
+
+
+def test_a_kind_of_parts_without_channels_is_refused():
+    with pytest.raises(ValueError, match="n_channels is 0"):
+        PartKind(n_channels=0)
