@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 
 def deep_copy(value: Any) -> Any:
@@ -46,44 +44,6 @@ def deeply_equal(a: Any, b: Any) -> bool:
         )  # pandas: NaN equals NaN
     except Exception:  # the comparison has no truth value
         return True
-
-
-def deep_hash(value: Any) -> str:
-    """Return a hash of a nested value, which is equal for a list and its array.
-
-    Of an object without attributes, the type is hashed.
-    """
-    digest = hashlib.sha256()
-    array = _as_numbers(value)
-    if array is not None:
-        digest.update(f"numbers {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array, "<f8").data)
-    elif isinstance(value, str):
-        digest.update(f"text {value}".encode())
-    elif isinstance(value, bytes | None):
-        digest.update(f"{value!r}".encode())
-    elif isinstance(value, Mapping | set | frozenset):
-        entries = value.items() if isinstance(value, Mapping) else value
-        digest.update(f"unordered {sorted(map(deep_hash, entries))}".encode())
-    elif isinstance(value, list | tuple | np.ndarray):
-        digest.update(f"ordered {len(value)}".encode())
-        for entry in value:
-            digest.update(deep_hash(entry).encode())
-    else:
-        content = deep_hash(getattr(value, "__dict__", None))
-        digest.update(f"{type(value).__name__} {content}".encode())
-    return digest.hexdigest()
-
-
-def _as_numbers(value: Any) -> NDArray[Any] | None:
-    """Return numbers as an array, or None for anything else."""
-    if not isinstance(value, bool | int | float | np.generic | np.ndarray | list | tuple):
-        return None
-    try:
-        array = np.asarray(value)
-    except ValueError:  # sequences that differ in length
-        return None
-    return array if array.dtype.kind in "biuf" else None
 
 
 def _equal_arrays(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:

@@ -16,9 +16,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import joblib
 import numpy as np
 
-from structboost.contract.equality import deep_hash
 from structboost.errors import examples_numbered
 from structboost.learners.families import WeakLearners
 from structboost.model.ensemble import Ensemble
@@ -128,7 +128,7 @@ def _between(
 ) -> str:
     """Return a hash of all that a choice depends on, except the parameters of the fit."""
     rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
-    return deep_hash([len(weak_learners), score is not None, rows])
+    return str(joblib.hash([len(weak_learners), score is not None, rows]))
 
 
 def choose_C(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation
-from structboost.contract.exactness import LastOutputs, probe_argmax
+from structboost.contract.exactness import LastOutputs
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
@@ -67,10 +67,6 @@ class ShardedOracle(CutOracle):
         self, training_set: TrainingSet, shards: Shards, example_weights: FloatArray
     ) -> None:
         super().__init__(shards.n_channels, example_weights, training_set.task.exact_argmax)
-        X, Y = training_set.X, training_set.Y
-        # Examples of a Dask collection are not in this process.
-        if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):
-            probe_argmax(training_set.task, X, Y, training_set.offsets)
         self._shards, self._workers = shards, shards.workers
         self._training_set = training_set
         self._n_learners = dict.fromkeys(shards.n_channels, 0)

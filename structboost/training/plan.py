@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import joblib
 import numpy as np
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray
-from structboost.contract.equality import deep_hash
+from structboost.contract.exactness import probe_argmax
 from structboost.contract.task import Task, check_is_task
-from structboost.errors import (
-    SolverError,
-)
+from structboost.errors import SolverError
 from structboost.files.checkpoint import Checkpoint, CheckpointFile, identity_of
 from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.families import WeakLearners, checked_members, families_of
@@ -132,6 +131,9 @@ class Plan:
         }
         shards, new_cut_oracle, file = None, None, None
         if self.formulation.works_on_shards:
+            # Examples of a Dask collection are not in this process.
+            if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):
+                probe_argmax(examples.task, X, Y, examples.offsets)
             shards = examples.shards(self.engine, weights, in_shards)
             resources.callback(shards.workers.close)
             new_cut_oracle = partial(ShardedOracle, examples, shards, weights)
@@ -141,7 +143,7 @@ class Plan:
                 "features": examples.features_identity(shards, in_shards),
             }
             if not hasattr(Y, "__dask_graph__"):
-                hashes["outputs"] = deep_hash(Y)
+                hashes["outputs"] = joblib.hash(Y)
             file = CheckpointFile(self.checkpoint, hashes, self.choice)
         of_task = examples.task, X, Y, examples.offsets, weights, random_state
         problem = Problem(*of_task, new_cut_oracle, families)

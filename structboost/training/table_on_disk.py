@@ -47,15 +47,15 @@ class BinnedTable:
         Number of rows of the table.
     bins : Thresholds
         Thresholds of each feature.
-    checksums : ndarray of uint32, optional
+    checksums : ndarray of uint32
         CRC-32 of the codes of each run of 65,536 rows, which are compared when the rows are first
-        read in training.  Tables of early versions have none.
+        read in training.
     """
 
     path: str
     n_rows: int
     bins: Thresholds
-    checksums: NDArray[np.uint32] | None = None
+    checksums: NDArray[np.uint32]
 
     def __len__(self) -> int:
         return self.n_rows
@@ -90,12 +90,12 @@ class BinnedTable:
         if not folder.is_dir():
             raise FileNotFoundError(f"There is no binned table {path}.")
         _, arrays = _FORMAT.read(folder / _BINS)
-        checksums = arrays.get("checksums")
+        checksums = arrays["checksums"]
         with _FORMAT.damage(path):
             bins = Thresholds(arrays["thresholds"], arrays["indptr"], gaps=_gaps(arrays))
             codes = _mapped_codes(folder, bins)
             n_rows = int(codes.shape[1])
-            if checksums is not None and len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
+            if len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
                 raise DamagedFileError("its codes have other rows than its checksums")
         return cls(str(folder.resolve()), n_rows, bins, checksums)
 
@@ -186,7 +186,7 @@ class StoredCodes:
         raise NotImplementedError("A BinnedTable holds bins only.")
 
     def _check(self, run: int, codes: NDArray[Any]) -> None:
-        if self.table.checksums is not None and _crc(codes) != self.table.checksums[run]:
+        if _crc(codes) != self.table.checksums[run]:
             raise DamagedFileError(
                 f"the codes of the rows from {run * _ROWS_AT_A_TIME} on are not those written"
             )
@@ -260,7 +260,7 @@ _ARRAYS = {
     "indptr": Array("int64", ("n_pointers",), ends="n_thresholds"),
     "feature": Array("int64", ("n_pointers - 1",), low=0, optional=True),
     "low": Array("uint8", ("n_pointers - 1",), high=1, optional=True),
-    "checksums": Array("uint32", ("n_runs",), optional=True),
+    "checksums": Array("uint32", ("n_runs",)),
 }
 _FORMAT = ArchiveFormat(
     name="structboost-binned-table",

@@ -244,41 +244,6 @@ def test_labels_may_be_objects():
     assert StructBoost(MulticlassTask(2), C=10.0).fit(X, Y).predict(X) == [0, 1, 0, 1]
 
 
-def broken(**methods):
-    """Task that chooses a candidate, with other methods."""
-    return type("Broken", (Listed,), methods)()
-
-
-@pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
-@pytest.mark.parametrize(
-    ("methods", "message"),
-    [
-        ({"loss": lambda self, y, z: None}, r"loss\(Y\[0\], y_pred\) is None; give a number"),
-        ({"loss": lambda self, y, z: [1.0]}, r"loss\(Y\[0\], y_pred\) is \[1.0\]; give a number"),
-        (
-            {
-                "loss_scores": lambda self, x, y: abs(
-                    np.arange(len(x)) - (np.nan if y == 2 else y)
-                )[:, None]
-            },
-            r"loss_scores\(X\[1\], y\) has NaN or infinite entries for kind 'x'",
-        ),
-        (
-            {"loss_scores": lambda self, x, y: {"pixel": np.ones((len(x), 1))}},
-            r"loss_scores\(X\[0\], y\) has an entry for 'pixel'; the kinds of the task are \['x'\]",
-        ),
-        ({"parts": lambda self, x: x + 1j}, r"parts\(X\[0\]\) gave complex128 features"),
-        ({"kinds": {"x": 1}}, r"task.kinds\['x'\] is 1; give a PartKind"),
-        ({"kinds": ["x"]}, r"task.kinds is \['x'\]; give a dict"),
-    ],
-)
-def test_a_malformed_result_of_a_task_ends_the_fit_with_its_name(make, methods, message):
-    rng = np.random.default_rng(0)
-    X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
-    with pytest.raises(TaskError, match=message):
-        make(broken(**methods), C=10.0).fit(X, Y)
-
-
 @pytest.mark.parametrize("make", [StructBoost, StructuredSVM])
 def test_too_few_outputs_and_dicts_of_inputs_raise_errors(make):
     rng = np.random.default_rng(0)

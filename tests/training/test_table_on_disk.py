@@ -155,20 +155,13 @@ def test_training_detects_one_wrong_byte_of_the_codes(engine, tmp_path, monkeypa
         )
 
 
-def test_codes_beyond_the_bins_are_refused_also_in_tables_without_checksums(tmp_path):
+def test_codes_beyond_the_bins_are_refused(tmp_path):
     X, y = classes(250)
-    made = BinnedTable.from_array(tmp_path / "table", X)
+    BinnedTable.from_array(tmp_path / "table", X)
     bins = tmp_path / "table" / "bins.npz"
     header, arrays = taken_apart(bins.read_bytes())
-    del arrays["checksums"]
-    bins.write_bytes(put_together(header, arrays, sealed=False))
-    table = BinnedTable.open(tmp_path / "table")
-    assert table.checksums is None
-    old = StructBoost(MulticlassTask(3), C=10.0, max_rounds=2).fit(table, y)
-    new = StructBoost(MulticlassTask(3), C=10.0, max_rounds=2).fit(made, y)
-    assert what_was_learned(old, from_bins=True) == what_was_learned(new, from_bins=True)
     # Two bins a feature: the codes go up to 249.
-    arrays = {"thresholds": arrays["thresholds"][:4], "indptr": np.arange(5)}
+    arrays |= {"thresholds": arrays["thresholds"][:4], "indptr": np.arange(5)}
     bins.write_bytes(put_together(header, arrays, sealed=True))
     with pytest.raises(BinnedTableError, match="codes beyond the bins"):
         StructBoost(MulticlassTask(3), C=10.0, max_rounds=2).fit(
