@@ -1,4 +1,4 @@
-"""A family of given functions: pricing, optimum over the pool, prediction, errors."""
+"""A family of given functions: optimum over the pool, prediction, errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from structboost import MulticlassTask, StructBoost, thin
 from structboost.learners import PoolFamily
@@ -31,25 +29,6 @@ def table(seed, n=30):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     return X, (X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=n) > 0.5).astype(int)
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), both_signs=st.booleans())
-def test_price_equals_enumeration_of_functions_and_signs(seed, both_signs):
-    rng = np.random.default_rng(seed)
-    X, duals = rng.normal(size=(12, 2)), rng.normal(size=(12, 3))
-    family = PoolFamily(X, functions=WAVES, both_signs=both_signs)
-    edges = waves(X).T @ duals
-    best = np.abs(edges).max(axis=0) if both_signs else edges.max(axis=0)
-    found = {}
-    for candidate in family.price(duals, 2):
-        response = family.responses([candidate.learner])[0]
-        assert candidate.edge == pytest.approx(response @ duals[:, candidate.channel])
-        found[candidate.channel] = max(found.get(candidate.channel, -np.inf), candidate.edge)
-    assert [found[c] for c in range(3)] == pytest.approx(best)
-    for channel, refined in enumerate(family.refine(candidate.learner, duals)):
-        own = edges[candidate.learner.function, channel]
-        assert refined.edge == pytest.approx(abs(own) if both_signs else own)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from structboost import (
@@ -16,7 +14,6 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
 )
-from structboost.learners.stump import SparseStumpFamily, StumpFamily
 
 
 def table(seed, n, density=0.3, decimals=0):
@@ -26,32 +23,6 @@ def table(seed, n, density=0.3, decimals=0):
     X[:, 2] = rng.choice([-1.5, 0.5, 2.0], size=n)
     X[:, 3] = 0.0
     return X
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    st.integers(0, 9999),
-    st.integers(2, 40),
-    st.sampled_from([0.1, 0.5, 1.0]),
-    st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]),
-)
-def test_pricing_is_that_of_the_dense_table(seed, n, density, response):
-    X = table(seed, n, density)
-    duals = np.random.default_rng(seed).normal(size=(n, 2))
-    family = SparseStumpFamily(sparse.csr_array(X), response)
-    dense = StumpFamily(X, response, exact=True)
-    found, expected = (
-        {c.channel: c for c in reversed(of.price(duals, 3))} for of in (family, dense)
-    )
-    for channel in range(2):
-        assert found[channel].edge == pytest.approx(expected[channel].edge, rel=1e-9)
-    for candidate in family.price(duals, 3):
-        answers = family.responses([candidate.learner])[0]
-        edge = answers @ duals[:, candidate.channel]
-        is_constant = candidate.learner.bin < 0
-        assert edge == pytest.approx(candidate.edge, rel=1e-5 if is_constant else 1e-9, abs=1e-12)
-        of_table = family.table([candidate.learner])
-        np.testing.assert_array_equal(of_table.responses(X)[0], answers)
 
 
 def labelled(n=300):

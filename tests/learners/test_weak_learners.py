@@ -1,4 +1,4 @@
-"""Families of weak learners: edges, tables, files, and every formulation with each family."""
+"""Families of weak learners: edges, tables, and every formulation with each family."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.datasets import load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.svm import LinearSVC
@@ -23,19 +24,29 @@ from structboost import (
     StructBoostClassifier,
 )
 from structboost.errors import EmptyModelWarning, TaskError
-from structboost.learners import PairTreeFamily
-from structboost.learners.feature import FeatureFamily
+from structboost.learners import (
+    ActiveFeatureFamily,
+    FeatureFamily,
+    LDAFamily,
+    LinearFunctionFamily,
+    PairTreeFamily,
+    PatchFamily,
+    PerceptronFamily,
+    PiecewiseFamily,
+    PoolFamily,
+    SVMFamily,
+    TreeFamily,
+    UnionFamily,
+    active_features,
+)
+from structboost.learners.candidates import ListedFamily
 from structboost.learners.histogram import histograms
-from structboost.learners.linear import LDAFamily, PerceptronFamily, SVMFamily
-from structboost.learners.patch import PatchFamily
-from structboost.learners.piecewise import PiecewiseFamily
 from structboost.learners.pricing import BestChannel, BestCode, PerChannel, SharedOverChannels
-from structboost.learners.stump import ShardedStumps, StumpFamily
-from structboost.learners.tree import TreeFamily
-from structboost.tasks import RankingTask
+from structboost.learners.stump import ShardedStumps, SparseStumpFamily, StumpFamily
 
 FAMILIES = [partial(TreeFamily, depth=2), PerceptronFamily, SVMFamily, LDAFamily]
 NAMES = ["tree", "perceptron", "svm", "lda"]
+PAIR, SIGNED = ((-1.0, 1.0), (0.0, 1.0)), ((-1.0, 1.0),)
 
 
 def made(seed=0, n=60):
@@ -43,74 +54,131 @@ def made(seed=0, n=60):
     return rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    st.integers(0, 999),
-    st.sampled_from(range(len(FAMILIES))),
-    st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]),
-)
-def test_edges_are_what_the_answers_give(seed, which, response):
+def sparse_stumps(X, response):
+    return SparseStumpFamily(sparse.csr_array(X), response)
+
+
+def waves(X, response, both_signs=True):
+    functions = [lambda X, k=k: np.sin((k + 1) * X[:, k % 3] + k) for k in range(6)]
+    return PoolFamily(X, response, functions=functions, both_signs=both_signs)
+
+
+def ones(X, response):
+    return ActiveFeatureFamily(active_features(X > 0.5), response)
+
+
+def union(X, response):
+    return UnionFamily([LinearFunctionFamily(X, response), StumpFamily(X, response)])
+
+
+def images(X, response):
+    rows = np.tile(X, 12)
+    return PatchFamily(rows, response, image_shape=(6, 6), side=3, grid=2, n_candidates=5)
+
+
+CASES = {
+    "stump": (StumpFamily, PAIR),
+    "stump, sparse": (sparse_stumps, PAIR),
+    "pair tree": (PairTreeFamily, PAIR),
+    **{name: (make, PAIR) for name, make in zip(NAMES, FAMILIES, strict=True)},
+    "feature": (FeatureFamily, PAIR),
+    "active feature": (ones, PAIR),
+    "piecewise": (partial(PiecewiseFamily, n_centers=3, quantiles=(0.3,)), SIGNED),
+    "pool": (waves, SIGNED),
+    "pool of one sign": (partial(waves, both_signs=False), SIGNED),
+    "patch": (images, SIGNED),
+    "linear": (LinearFunctionFamily, SIGNED),
+    "linear, sparse": (lambda X, r: LinearFunctionFamily(sparse.csr_array(X), r), SIGNED),
+    "union": (union, SIGNED),
+}
+SHARED = {*CASES} - {"stump, sparse", "pair tree", "linear", "linear, sparse", "union"}
+
+
+def answers_of(family, learners):
+    answers = family.responses(learners)
+    return (answers.toarray() if sparse.issparse(answers) else answers).astype(float)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 999), per_channel=st.integers(1, 3))
+def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, seed, per_channel):
     X, duals = made(seed)
-    family = FAMILIES[which](X, response)
-    found = family.price(duals, 1)
-    assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
-    assert {c.channel for c in found} == {0, 1}
-    for candidate in [*found, *family.refine(found[0].learner, duals)]:
-        answers = family.responses([candidate.learner])[0].astype(float)
-        assert set(np.unique(answers)) <= set(response)
-        assert answers @ duals[:, candidate.channel] == pytest.approx(candidate.edge, abs=1e-9)
-        # The table answers on raw features as the family does on its own.
-        np.testing.assert_array_equal(family.table([candidate.learner]).responses(X)[0], answers)
-    assert family.table([c.learner for c in found]).feature_shares(3).sum(axis=1).max() <= 1 + 1e-12
+    # Values that many rows share, zeros among them.
+    X[:, 0] = np.round(X[:, 0])
+    X[rows_of_zeros(seed), 1] = 0.0
+    make, responses = CASES[name]
+    for response in responses:
+        family = make(X, response)
+        features = {"active feature": active_features(X > 0.5), "patch": np.tile(X, 12)}
+        rows = features.get(name, X)
+        found = family.price(duals, per_channel)
+        assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+        assert {c.channel for c in found} == {0, 1}
+        refined = family.refine(found[-1].learner, duals)
+        assert [c.channel for c in refined] == [0, 1]
+        for candidate in [*found, *refined]:
+            answers = answers_of(family, [candidate.learner])[0]
+            edge = answers @ duals[:, candidate.channel]
+            assert edge == pytest.approx(candidate.edge, rel=1e-4, abs=1e-4)
+            table = family.table([candidate.learner])
+            np.testing.assert_allclose(table.responses(rows)[0], answers, atol=1e-5)
+            if family.can_resume:
+                assert family.restored(list(candidate.learner)) == candidate.learner
+        table = family.table([c.learner for c in found])
+        assert table.feature_shares(rows.shape[1]).sum(axis=1).max() <= 1 + 1e-12
+        every = every_answer(family, X, response)
+        for channel in range(2):
+            best = max(c.edge for c in found if c.channel == channel)
+            if len(every) and family.exact_pricing:
+                assert best == pytest.approx((every @ duals[:, channel]).max(), rel=1e-4)
+            for candidate in refined:
+                # A learner is turned around where that is better, and the family holds it so.
+                turned = sum(response) - answers_of(family, [candidate.learner])[0]
+                if (every == turned).all(axis=1).any():
+                    own = duals[:, candidate.channel]
+                    assert candidate.edge >= turned @ own - 1e-4
 
 
-REAL = [
-    (FeatureFamily, (-1.0, 1.0)),
-    (FeatureFamily, (0.0, 1.0)),
-    (partial(PiecewiseFamily, n_centers=3, quantiles=(0.3,)), (-1.0, 1.0)),
-]
+def rows_of_zeros(seed):
+    return np.random.default_rng(seed).random(60) < 0.4
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 999), st.sampled_from(REAL))
-def test_real_answers_are_priced_with_both_signs(seed, how):
-    make, response = how
-    X, duals = made(seed)
-    family = make(X, response)
-    found = family.price(duals, 2)
-    for candidate in [*found, *family.refine(found[-1].learner, duals)]:
-        answers = family.responses([candidate.learner])[0].astype(float)
-        assert response[0] - 1e-6 <= answers.min() <= answers.max() <= response[1] + 1e-6
-        assert answers @ duals[:, candidate.channel] == pytest.approx(candidate.edge, abs=1e-4)
-        np.testing.assert_allclose(
-            family.table([candidate.learner]).responses(X)[0], answers, atol=1e-6
-        )
-    # Every learner in both orientations, by enumeration.
-    learners = [learner for learner, _ in family.price_shared(duals, 10**6)]
-    answers = family.responses(learners).astype(float)
-    both = np.concatenate((answers, sum(response) - answers))
-    best = (both[both.any(axis=1)] @ duals).max(axis=0)
-    for channel in range(2):
-        assert max(c.edge for c in found if c.channel == channel) == pytest.approx(
-            best[channel], abs=1e-4
-        )
+def every_answer(family, X, response):
+    """Answers of all learners of stumps, and of families that list theirs."""
+    if family.name == "stump":
+        splits = [X[:, f] > t for f in range(X.shape[1]) for t in X[:, f]]
+        right = np.where(splits, response[1], response[0])
+    elif isinstance(family, ListedFamily):
+        listed = family.listed(np.zeros((len(X), 1)))
+        right = answers_of(family, [listed.learner(k, False) for k in range(len(listed.edges))])
+        if np.isscalar(listed.turned):
+            return right
+    else:
+        return np.zeros((0, len(X)))
+    both = np.concatenate((right, sum(response) - right))
+    return both[both.any(axis=1)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("weak_learner", ["feature", "piecewise"])
-@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
-def test_a_falling_feature_is_learned(weak_learner, formulation):
-    x = np.random.default_rng(0).normal(size=(120, 2))
-    label = np.sign(-x[:, 0]).astype(int)
-    falling, rising = (
-        StructBoostClassifier(
-            objective="hinge", C=500, weak_learner=weak_learner, formulation=formulation
-        ).fit(way * x, label)
-        for way in (1.0, -1.0)
-    )
-    assert falling.history_[-1]["certified"]
-    assert falling.score(x, label) > 0.97
-    assert falling.objective_ == pytest.approx(rising.objective_, rel=0.02)
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_shared_learners_are_those_of_largest_norm(name):
+    X, duals = made(3)
+    family = CASES[name][0](X, (-1.0, 1.0))
+    found = family.price_shared(duals, 10)
+    norms = [np.abs(edges).sum() for _, edges in found]
+    assert len(norms) > 1
+    assert norms == sorted(norms, reverse=True)
+    learners = [learner for learner, _ in found]
+    edges = np.array([edges for _, edges in found])
+    np.testing.assert_allclose(answers_of(family, learners) @ duals, edges, atol=1e-4)
+    if name != "patch":  # draws others
+        assert family.price_shared(duals, 1)[0][0] == learners[0]
+
+
+def test_a_perceptron_is_at_least_as_good_as_the_stump_that_it_starts_from():
+    X, duals = made(2, 200)
+    stump = StumpFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge
+    assert PerceptronFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge >= stump - 1e-9
 
 
 @pytest.mark.parametrize("weak_learner", ["feature", "piecewise"])
@@ -131,38 +199,6 @@ def test_both_hinge_forms_have_the_same_optimum_over_real_answers(weak_learner):
         losses = np.maximum(0.0, 1.0 - y * trainer.model_.scores(X)[:, 0])
         objective = trainer.model_.weights.sum() + 20.0 * losses.mean()
         assert trainer.objective_ == pytest.approx(objective, rel=1e-5)
-
-
-def test_pieces_of_both_signs_are_saved(tmp_path):
-    X = made(3)[0]
-    label = (X[:, 0] * X[:, 1] < 0).astype(int)
-    model = StructBoostClassifier(
-        objective="hinge", C=20, weak_learner="piecewise", max_iter=10
-    ).fit(X, label)
-    model.save(tmp_path / "pieces.model")
-    again = StructBoostClassifier.load(tmp_path / "pieces.model")
-    assert np.array_equal(again.decision_function(X), model.decision_function(X))
-    table = model.model_.members["x"].learners
-    assert set(np.unique(table.signs)) == {-1.0, 1.0}
-
-
-def test_pieces_are_refused_where_scores_must_not_be_negative():
-    with pytest.raises(ValueError, match="both signs"):
-        PiecewiseFamily(made()[0], (0.0, 1.0))
-
-
-@pytest.mark.parametrize("which", range(len(FAMILIES)))
-def test_shared_learners_are_those_of_largest_norm(which):
-    X, duals = made(3)
-    family = FAMILIES[which](X, (-1.0, 1.0))
-    found = family.price_shared(duals, 10)
-    norms = [np.abs(edges).sum() for _, edges in found]
-    assert len(norms) > 1
-    assert norms == sorted(norms, reverse=True)
-    answers = family.responses([learner for learner, _ in found]).astype(float)
-    np.testing.assert_allclose(answers @ duals, [edges for _, edges in found], atol=1e-9)
-    ((best, _),) = family.price_shared(duals, 1)
-    assert best == found[0][0]
 
 
 def test_a_stump_is_turned_on_shards_as_it_is_at_hand():
@@ -197,6 +233,7 @@ def test_a_stump_is_turned_on_shards_as_it_is_at_hand():
         *((partial(PatchFamily, image_shape=(6, 6), side=3, **changes), "side is 3, grid .* and")
           for changes in ({"grid": 0}, {"grid": 5}, {"overlap": -1})),
         (partial(PiecewiseFamily, n_centers=0), "n_centers is 0; give a whole number"),
+        (partial(TreeFamily, depth=0), "depth is 0"),
         *((partial(PiecewiseFamily, quantiles=quantiles), "quantiles is .*; give fractions")
           for quantiles in ((), (0.5, 0.0), (1.5,))),
     ],
@@ -205,6 +242,8 @@ def test_what_a_family_cannot_be_made_with_is_named(make, message):
     width = int(np.prod(make.keywords.get("image_shape", (3, 1))))
     with pytest.raises(ValueError, match=message):
         make(np.random.default_rng(0).normal(size=(20, width)), (-1.0, 1.0))
+    with pytest.raises(ValueError, match="both signs"):
+        PiecewiseFamily(made()[0], (0.0, 1.0))
 
 
 def test_the_largest_grid_and_share_are_allowed():
@@ -234,36 +273,6 @@ def test_a_model_without_splits_has_no_important_features():
     constant = StructBoost(BinaryTask(), C=10.0).fit(X, np.ones(30)).model_
     assert constant.n_learners == 1
     np.testing.assert_array_equal(constant.feature_importances(), np.zeros(3))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_deeper_trees_and_turned_planes_beat_stumps(seed):
-    X, duals = made(seed, 200)
-    stump = StumpFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge
-    edges = [TreeFamily(X, (-1.0, 1.0), depth=d).price(duals, 1)[0].edge for d in (2, 4, 6)]
-    assert edges[0] < edges[1] < edges[2]
-    assert PerceptronFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge >= stump - 1e-9
-
-
-def test_a_tree_of_depth_one_is_a_stump_of_least_impurity():
-    X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    duals = np.array([[-1.0], [-1.0], [1.0], [1.0]])
-    (found,) = TreeFamily(X, (-1.0, 1.0), depth=1).price(duals, 1)
-    assert (found.learner.thresholds, found.learner.leaves, found.edge) == (
-        (1.5,),
-        (-1.0, 1.0),
-        4.0,
-    )
-
-
-def test_exclusive_or_needs_depth_two():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(400, 2))
-    X[:, 0] += 0.05
-    y = (X[:, 0] > 0) ^ (X[:, 1] > 0)
-    deep = MultiBoostCWClassifier(C=1e3, weak_learner="tree", max_rounds=60).fit(X, y)
-    flat = MultiBoostCWClassifier(C=1e3, max_rounds=60).fit(X, y)
-    assert deep.score(X, y) > 0.97 > flat.score(X, y) + 0.1
 
 
 def test_discriminant_is_that_of_scikit_learn():
@@ -367,18 +376,6 @@ def test_every_method_takes_every_learner(face, weak_learner, tmp_path):
     assert not face.history_[-1]["certified"]
     face.save(tmp_path / "model")
     np.testing.assert_array_equal(type(face).load(tmp_path / "model").predict(X), face.predict(X))
-
-
-def test_rankings_and_callables():
-    X, y = load_wine(return_X_y=True)
-    trainer = StructBoost(
-        RankingTask(), C=20.0, max_rounds=10, weak_learner=partial(TreeFamily, depth=4)
-    ).fit([X], [(y == 0).astype(int)])  # fmt: skip
-    assert trainer.model_.members["x"].learners.feature.shape[1] == 15
-    with pytest.raises(ValueError, match="depth is 0"):
-        TreeFamily(X, (-1.0, 1.0), depth=0)
-    with pytest.raises(ValueError, match="weak_learner is 'net'"):
-        StructBoostClassifier(objective="hinge", weak_learner="net").fit(X, y)
 
 
 def test_stumps_priced_over_several_blocks_of_rows():
