@@ -97,59 +97,6 @@ def test_pricing_equals_all_stumps_on_augmented_vectors(seed, response, per_chan
     assert [c.edge for c in columns] == sorted((c.edge for c in columns), reverse=True)
 
 
-@pytest.mark.parametrize("shift", [-10.0, -0.3, 0.0, 0.3, 10.0])
-def test_continuous_features_on_either_side_of_zero(shift):
-    """The thresholds of the stumps as they are, wherever 0 is."""
-    rng = np.random.default_rng(1)
-    X, codes = rng.normal(size=(300, 2)) + shift, TaxonomyTask(NESTED).tree.codes()
-    of_classes = rng.normal(size=(300, 5))
-    of_classes -= of_classes.mean(axis=1, keepdims=True)
-    family = StumpFamily(X, (-1.0, 1.0))
-    _, largest = LabelAugmented().columns(family, of_classes @ codes, 2, 0.0)
-    edges = [2 * np.abs((of_classes @ codes).sum(axis=0)).max()]
-    for f in range(2):
-        for threshold in family.binned.bins.values[slice(*family.binned.bins.indptr[[f, f + 1]])]:
-            entries = X[:, [f], None] * codes.T[None]
-            h = np.where(entries <= threshold, -1.0, 1.0)
-            edges.append(np.abs(np.einsum("ic,inc->n", of_classes, h)).max())
-    assert largest == pytest.approx(max(edges), rel=1e-9)
-
-
-def test_scores_are_those_of_the_augmented_vectors():
-    X, y = load_iris(return_X_y=True)
-    X = X - X.mean(axis=0)
-    task = TaxonomyTask(FLOWERS)
-    model = (
-        StructBoost(task, C=20.0, max_rounds=15, pricing=LabelAugmented())
-        .fit(X[::2], y[::2])
-        .model_
-    )
-    member, codes = model.members["x"], task.tree.codes()
-    direct = np.zeros((75, 3))
-    for j in np.flatnonzero(model.weights):
-        terms = np.flatnonzero(member.columns == j)
-        node = member.channels[terms[0]]
-        assert (member.channels[terms] == node).all()
-        split = [
-            k for k in member.term_learners[terms] if np.isfinite(member.learners.threshold[k])
-        ]
-        if split:
-            learner = member.learners.select(np.array(split))
-            stump = (
-                learner.feature[0] + 1,
-                learner.threshold[0],
-                learner.left[0],
-                learner.right[0],
-            )
-        else:
-            way = np.sign(member.coefficients[terms[0]])
-            stump = (0, 0.5, -way, way)
-        direct += model.weights[j] * answers(X[1::2], codes, node, *stump)
-    difference = direct - task.class_scores(model.scores(X[1::2]))
-    np.testing.assert_allclose(difference - difference[:, [0]], 0.0, atol=1e-9)
-    np.testing.assert_allclose(model.compile().scores(X), model.scores(X), atol=1e-9)
-
-
 def program(X, y, task, C):
     """The optimum over all stumps on the augmented vectors: the whole program of section 3.4."""
     codes, losses = task.tree.codes(), task.tree.losses()
