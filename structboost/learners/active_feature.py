@@ -46,11 +46,9 @@ def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
     """
     if n_slots is not None:
         checked_whole_number(n_slots, "n_slots", _MOST_SLOTS)
-    rows = sparse.csr_array(X if sparse.issparse(X) else checked_array(X, "X", 2))
-    if not (rows.has_canonical_format and rows.data.all()):
-        rows = rows.copy()
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
+    rows = sparse.csr_array(X if sparse.issparse(X) else checked_array(X, "X", 2), copy=True)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
     if (rows.data != 1).any():
         entry = int(np.flatnonzero(rows.data != 1)[0])
         row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
@@ -120,20 +118,22 @@ class ActiveFeatureTable(LearnerTable):
 
     @override
     def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
-        used = self.feature >= 0
+        features, gains, base = self._gains(weights)
         coefficients = np.zeros((n_features, weights.shape[1]))
-        steps = (self.present - self.absent)[used, None] * weights[used]
-        np.add.at(coefficients, self.feature[used], steps)
-        return coefficients, np.where(used, self.absent, self.present) @ weights
+        coefficients[features] = gains
+        return coefficients, base
+
+    def _gains(self, weights: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return the features, what each adds to the scores, and the scores without any."""
+        used = self.feature >= 0
+        features, place = np.unique(self.feature[used], return_inverse=True)
+        gains = np.zeros((len(features), weights.shape[1]))
+        np.add.at(gains, place, (self.present - self.absent)[used, None] * weights[used])
+        return features, gains, np.where(used, self.absent, self.present) @ weights
 
     @override
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
-        constant = self.feature < 0
-        base = np.where(constant, self.present, self.absent) @ weights
-        features, of_learner = np.unique(self.feature[~constant], return_inverse=True)
-        gains = np.zeros((len(features), weights.shape[1]))
-        change = (self.present - self.absent)[~constant, None] * weights[~constant]
-        np.add.at(gains, of_learner, change)
+        features, gains, base = self._gains(weights)
         place = np.full(int(features.max(initial=-1)) + 1, -1, np.int32)
         place[features] = np.arange(len(features), dtype=np.int32)
         return ActiveFeatureScores(place, gains, base)
@@ -241,25 +241,18 @@ class ActiveFeatureFamily(ListedFamily):
     @override
     def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
         everywhere = np.arange(self._n_parts, dtype=np.int32)
-        rows: list[NDArray[np.int32]] = []
-        values: list[NDArray[Any]] = []
+        rows, values = [everywhere[:0]], [np.zeros(0, self._type)]
         for learner in learners:
-            place = self._place(learner)
-            at = everywhere
+            place, at = self._place(learner), everywhere
             if place < len(self._features):
                 at = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
-            response = np.full(len(at), learner.present, self._type)
-            if learner.absent:
-                response = np.full(self._n_parts, learner.absent, self._type)
-                response[at] = learner.present
-                at = np.flatnonzero(response).astype(np.int32)
-                response = response[at]
+                if learner.absent:
+                    at = np.delete(everywhere, at)
             rows.append(at)
-            values.append(response)
-        ends = np.cumsum([0] + [len(at) for at in rows])
-        entries = np.concatenate([*values, np.zeros(0, self._type)])
-        columns = np.concatenate([*rows, np.zeros(0, np.int32)])
-        return sparse.csr_array((entries, columns, ends), (len(learners), self._n_parts))
+            values.append(np.full(len(at), learner.absent or learner.present, self._type))
+        ends = np.cumsum([len(at) for at in rows])
+        entries = np.concatenate(values), np.concatenate(rows), ends
+        return sparse.csr_array(entries, (len(learners), self._n_parts))
 
     @override
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:

@@ -99,14 +99,11 @@ class StumpTable(LearnerTable):
 
     @override
     def responses(self, features: NDArray[Any]) -> FloatArray:
-        out = np.empty((len(self), len(features)))
-        for k in range(len(self)):
-            column = features[:, self.feature[k]]
-            below = column <= self.threshold[k]
-            if self.missing_left is not None and self.missing_left[k]:
-                below |= np.isnan(column)
-            out[k] = np.where(below, self.left[k], self.right[k])
-        return out
+        columns = features[:, self.feature].T
+        is_left = columns <= self.threshold[:, None]
+        if self.missing_left is not None:
+            is_left |= np.isnan(columns) & (self.missing_left[:, None] > 0)
+        return np.where(is_left, self.left[:, None], self.right[:, None])
 
     @override
     def feature_shares(self, n_features: int) -> FloatArray:
@@ -114,13 +111,10 @@ class StumpTable(LearnerTable):
 
     @override
     def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
-        of_missing = (
-            self.right
-            if self.missing_left is None
-            else np.where(self.missing_left, self.left, self.right)
-        )
+        goes_left = 0 if self.missing_left is None else self.missing_left
+        missing = np.where(goes_left, self.left, self.right)
         return LookupTable.of_stumps(
-            self.feature, self.threshold, self.left, self.right, of_missing, weights, n_features
+            self.feature, self.threshold, self.left, self.right, missing, weights, n_features
         )
 
 
@@ -236,18 +230,13 @@ class StumpSearch(WeakLearnerFamily):
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
         totals, edges, bins, flipped = self._splits(duals)
         candidates = []
-        for channel, total in enumerate(totals):
+        for c, total in enumerate(totals.tolist()):
             flip = self.low * total > self.high * total
-            constant = Candidate(
-                self._stump(0, -1, flip), channel, float((self.low if flip else self.high) * total)
-            )
+            edge = (self.low if flip else self.high) * total
+            constant = Candidate(self._stump(0, -1, flip), c, edge)
             splits = [
-                Candidate(
-                    self._stump(f, int(bins[f, channel]), bool(flipped[f, channel])),
-                    channel,
-                    float(edges[f, channel]),
-                )
-                for f in self._best_columns(edges[:, channel], per_channel)
+                Candidate(self._stump(f, int(bins[f, c]), flipped[f, c]), c, float(edges[f, c]))
+                for f in self._best_columns(edges[:, c], per_channel)
             ]
             candidates += with_constant(splits, constant, per_channel)
         return best_first(candidates)

@@ -356,10 +356,9 @@ def _largest(
 
 def places(member: IntArray) -> IntArray:
     """Index of each learner among the learners of its family."""
-    order = np.argsort(member, kind="stable")
     out = np.empty(len(member), np.int64)
-    starts = np.searchsorted(member[order], member[order])
-    out[order] = np.arange(len(member)) - starts
+    for i in np.unique(member):
+        out[member == i] = np.arange((member == i).sum())
     return out
 
 
