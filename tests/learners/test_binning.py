@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from structboost import StructBoostClassifier
 from structboost.errors import TaskError
@@ -136,3 +137,50 @@ def test_the_trial_of_features_and_the_fit_bin_one_table(monkeypatch):
     again = model.fit(X, X[:, 0] > 0)
     assert len(tables) == 2
     assert again.score(X, X[:, 0] > 0) > 0.95
+
+
+# -- sparse tables ------------------------------------------------------------------------------
+
+
+def sparse_table(seed, n_rows=240, n_columns=10, share=0.4):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n_rows, n_columns)) * (rng.random((n_rows, n_columns)) < share)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 9999), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([1, 7, 400]),
+    st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_bins_of_a_sparse_table_are_those_of_the_dense_one(
+    seed, share, n_rows, is_rounded, has_gaps
+):
+    values = sparse_table(seed, n_rows, 4, share).round(0 if is_rounded else 9)
+    if has_gaps:
+        values[np.random.default_rng(seed).random(values.shape) < 0.2] = np.nan
+    # Some entries are stored in two parts, and some as zeros.
+    rows, columns = np.indices(values.shape).reshape(2, -1)
+    halves = np.tile(0.5 * values.ravel(), 2), (np.tile(rows, 2), np.tile(columns, 2))
+    dense = bin_features(values)
+    for form in (sparse.csr_array(values), sparse.csr_array(sparse.coo_array(halves))):
+        thin = bin_features(form)
+        np.testing.assert_array_equal(dense.codes, thin.codes)
+        for name in ("values", "indptr", "thinned"):
+            np.testing.assert_array_equal(getattr(dense.bins, name), getattr(thin.bins, name))
+
+
+def test_a_model_of_a_sparse_table_is_that_of_the_dense_one(monkeypatch):
+    values = sparse_table(0)
+    y = np.digitize(values[:, 0] * values[:, 1] + np.sin(2 * values[:, 2]), [-0.3, 0.4])
+    dense, thin = (
+        StructBoostClassifier(max_iter=30).fit(X, y) for X in (values, sparse.csr_array(values))
+    )
+    assert thin.learner_ == "tree"
+    assert (thin.n_iter_, thin.max_features_) == (dense.n_iter_, dense.max_features_)
+    for X in (values, sparse.csr_array(values)):
+        np.testing.assert_allclose(
+            thin.decision_function(X), dense.decision_function(values), atol=1e-6
+        )
+    monkeypatch.setattr(binning_module, "MOST_CODES", 100)
+    with pytest.raises(TaskError, match="take weak_learner='stump'"):
+        bin_features(sparse.csr_array(values))

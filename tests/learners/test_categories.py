@@ -110,7 +110,8 @@ def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(s
 
 
 @pytest.mark.parametrize("family", [CategoryFamily, partial(TreeFamily, depth=3)])
-def test_learners_answer_training_rows_as_their_table_does(family):
+def test_learners_answer_training_rows_as_their_table_does(family, monkeypatch):
+    monkeypatch.setattr(weighted_trees, "_ROWS_WITH_SETS", 16)
     X = table(0, 500, 200)
     made = family(X, (-1.0, 1.0), categorical=(0, 2))
     duals = np.random.default_rng(1).normal(size=(len(X), 3))
@@ -120,8 +121,8 @@ def test_learners_answer_training_rows_as_their_table_does(family):
     assert of_table.sets.any()
     weights = np.random.default_rng(2).normal(size=(len(learners), 3))
     scorer = of_table.scorer(weights, 3)
-    np.testing.assert_allclose(scorer.raw_scores(X), answers.T @ weights, atol=1e-12)
-    np.testing.assert_allclose(scorer.raw_scores(X[:2]), answers[:, :2].T @ weights, atol=1e-12)
+    for n in (0, 1, 2, 16, 17, 500):
+        np.testing.assert_allclose(scorer.raw_scores(X[:n]), answers[:, :n].T @ weights, atol=1e-12)
     # What is no category of training counts as missing.
     strange, missing = X.copy(), X.copy()
     strange[:, 0], missing[:, 0] = 250.0, np.nan
@@ -161,34 +162,15 @@ def test_sets_are_kept_as_numbers_and_as_words():
         ]
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 16, 17, 50])
-def test_trees_with_sets_score_all_rows_in_runs(n_rows, monkeypatch):
-    X = table(0, 50, 20)
-    family = TreeFamily(X, (-1.0, 1.0), depth=2, categorical=(0, 2))
-    duals = np.random.default_rng(1).normal(size=(50, 2))
-    learners = [c.learner for c in family.price(duals, 2)]
-    weights = np.random.default_rng(2).normal(size=(len(learners), 2))
-    monkeypatch.setattr(weighted_trees, "_ROWS_WITH_SETS", 16)
-    of_table = family.table(learners)
-    assert of_table.sets.any()
-    scores = of_table.scorer(weights, 3).raw_scores(X[:n_rows])
-    np.testing.assert_allclose(scores, family.responses(learners).T[:n_rows] @ weights, atol=1e-12)
-
-
-def test_stumps_and_trees_together_take_categories():
+@pytest.mark.parametrize("learners", ["stump", ["stump", "tree"]])
+@pytest.mark.parametrize("feature", [0, 1])
+def test_stumps_and_trees_together_take_categories_and_numbers(learners, feature):
     X = table(1, 120, 4)
-    y = np.where(np.isin(X[:, 0], (1, 3)), 1, -1)
-    family = with_categories(["stump", "tree"], (0, 2))
+    y = np.where(np.isin(X[:, 0], (1, 3)) if feature == 0 else X[:, 1] > 0.5, 1, -1)
     # The stumps alone are right, so rounds come that have no tree.
+    family = with_categories(learners, (0, 2))
     model = StructBoost(BinaryTask(), C=20.0, weak_learner=family, max_rounds=10).fit(X, y)
     assert (model.predict(X) == y).all()
-
-
-def test_stumps_go_on_to_split_numbers_beside_the_sets_of_categories():
-    X = table(1, 120, 4)
-    y = np.where(X[:, 1] > 0.5, 1, -1)
-    model = StructBoost(BinaryTask(), C=20.0, weak_learner=with_categories("stump", (0, 2)))
-    assert (model.fit(X, y).predict(X) == y).all()
 
 
 @pytest.mark.parametrize("weak_learner", ["tree", "union"])
