@@ -330,16 +330,8 @@ def _distinct_values(features: Any, f: int) -> tuple[FloatArray, IntArray]:
         return distinct.astype(np.float64), counts
     stored = features.data[features.indptr[f] : features.indptr[f + 1]]
     stored = stored[stored != 0].astype(np.float64)
-    stored.sort()
     n_zeros = features.shape[0] - len(stored)
-    # NaN comes last, and counts as one value.
-    is_last = np.ones(len(stored), np.bool_)
-    np.not_equal(stored[1:], stored[:-1], out=is_last[:-1])
-    if len(stored) and np.isnan(stored[-1]):
-        is_last[:-1] &= ~np.isnan(stored[:-1])
-    lasts = is_last.nonzero()[0]
-    distinct, counts = stored[lasts], lasts + 1
-    counts[1:] -= lasts[:-1] + 1
+    distinct, counts = np.unique(stored, return_counts=True)
     if n_zeros:
         place = int(distinct.searchsorted(0.0))
         distinct = np.concatenate((distinct[:place], [0.0], distinct[place:]))
@@ -429,12 +421,9 @@ def codes_sum(codes: NDArray[Any], first_row: int) -> int:
     return int(total)
 
 
-def code_dtype(bins: Thresholds) -> type[np.unsignedinteger[Any]]:
+def code_dtype(bins: Thresholds) -> np.dtype[Any]:
     """Smallest unsigned type that holds the bins of all features."""
-    most = int(bins.n_bins.max(initial=1))
-    if most <= 1 << 8:
-        return np.uint8
-    return np.uint16 if most <= 1 << 16 else np.uint32
+    return np.min_scalar_type(int(bins.n_bins.max(initial=1)) - 1)
 
 
 def _thresholds(

@@ -24,9 +24,8 @@ from structboost.learners.category_sets import (
     N_WORDS,
     flags_of,
     for_all_categories,
-    number_of,
+    number_of_flags,
     words_of,
-    words_of_flags,
 )
 from structboost.learners.histogram import histograms
 from structboost.learners.lookup_table import LookupTable
@@ -140,7 +139,8 @@ class CategoryFamily(WeakLearnerFamily):
         edges = self.low * totals + (self.high - self.low) * gains
 
         def learner(j: int, c: int) -> CategorySet:
-            return self._learner(j, inside[self._ends[j] : self._ends[j + 1], c])
+            members = number_of_flags(inside[self._ends[j] : self._ends[j + 1], c])
+            return CategorySet(int(self.categorical[j]), members)
 
         return best_on_channels(edges, per_channel, learner)
 
@@ -179,12 +179,6 @@ class CategoryFamily(WeakLearnerFamily):
             self.categorical[columns], words, is_missing.astype(np.uint8),
             np.full(n, float(self.high)), np.full(n, float(self.low)),
         )  # fmt: skip
-
-    def _learner(self, column: int, inside: NDArray[np.bool_]) -> CategorySet:
-        flags = np.zeros(64 * N_WORDS, np.bool_)
-        flags[: len(inside)] = inside
-        words = words_of_flags(flags)
-        return CategorySet(int(self.categorical[column]), number_of(words))
 
     def _column(self, learner: CategorySet) -> int:
         return int(np.searchsorted(self.categorical, learner.feature))

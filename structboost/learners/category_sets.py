@@ -47,10 +47,9 @@ def flags_of(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.asarray(bits != 0).reshape(*words.shape[:-1], 64 * N_WORDS)
 
 
-def words_of_flags(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Convert sets from flags of bins to words."""
-    bits = flags.reshape(*flags.shape[:-1], N_WORDS, 64).astype(np.uint64)
-    return np.asarray((bits << np.arange(64, dtype=np.uint64)).sum(axis=-1), np.uint64)
+def number_of_flags(flags: NDArray[np.bool_]) -> int:
+    """Convert a set from flags of its first bins to one integer."""
+    return sum(1 << bin_ for bin_ in np.flatnonzero(flags).tolist())
 
 
 def for_all_categories(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.learners.base import Candidate, WeakLearnerFamily
 from structboost.learners.candidates import ROUNDING, best_first, ranked
-from structboost.learners.category_sets import BY_SET, N_WORDS, number_of, words_of_flags
+from structboost.learners.category_sets import BY_SET, number_of_flags
 from structboost.learners.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.learners.tree import Tree, TreeFamily
 
@@ -329,8 +329,7 @@ class PairTreeFamily(TreeFamily):
         if (is_high == is_high[0]).all():
             return _Child(column, -1, 0, (first, first)), edge
         if self._is_category[column]:
-            members = number_of(words_of_flags(np.pad(is_high, (0, 64 * N_WORDS - len(is_high)))))
-            return _Child(column, BY_SET, members, (self.high, self.low)), edge
+            return _Child(column, BY_SET, number_of_flags(is_high), (self.high, self.low)), edge
         bin_ = int((is_high[: last + 1] != is_high[last]).sum()) - 1
         if bin_ < 0:
             return _Child(column, last, 0, (first, of_missing)), edge

@@ -12,72 +12,54 @@ from scipy.optimize import minimize
 
 from structboost.learners.category_sets import BY_SET, N_WORDS
 from structboost.learners.tree import Tree, TreeFamily
+from tests.helpers.listed_trees import comparable
 
 GRID = np.array(list(product(range(4), repeat=2)), float)
 
 
-def rises(answers, directions):
-    """Whether answers on the grid, each of shape (4, 4), keep the directions."""
-    return all(
-        (direction * np.diff(answers, axis=f) >= 0).all() for f, direction in enumerate(directions)
-    )
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 3))
-def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
+def drawn(seed, depth, **options):
+    """Tree of any splits, its leaf at each point of the grid, and which leaves are above which."""
     rng = np.random.default_rng(seed)
     directions = rng.integers(-1, 2, 2)
-    family = TreeFamily(GRID, (-1.0, 1.0), depth=depth, directions=directions)
-    # A tree of any splits: its leaves are then the best ones for other duals.
+    family = TreeFamily(GRID, (-1.0, 1.0), depth=depth, directions=directions, **options)
     n_nodes = 2**depth - 1
     features, bins = rng.integers(2, size=n_nodes), rng.integers(-1, 3, size=n_nodes)
     tree = Tree(
         tuple(features.tolist()), (np.inf,) * n_nodes, (1.0,) * (n_nodes + 1), tuple(bins.tolist())
     )
+    at = family.leaf_indices(tree)
+    return rng, family, tree, at, at[comparable(GRID, directions)].T
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3))
+def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
+    rng, family, tree, at, (low, high) = drawn(seed, depth)
     duals = rng.normal(size=(16, 1))
     (found,) = family.refine(tree, duals)
-    at = family.leaf_indices(tree)
-    best = max(
-        np.array(leaves)[at] @ duals[:, 0]
-        for leaves in product((-1, 1), repeat=n_nodes + 1)
-        if rises(np.array(leaves)[at].reshape(4, 4), directions)
-    )
-    assert found.edge == pytest.approx(best)
-    assert rises(np.array(found.learner.leaves)[at].reshape(4, 4), directions)
+    every = np.array(list(product((-1, 1), repeat=2**depth)))
+    every = every[(every[:, low] <= every[:, high]).all(axis=1)]
+    assert found.edge == pytest.approx((every[:, at] @ duals).max())
+    leaves = np.array(found.learner.leaves)
+    assert (leaves[low] <= leaves[high]).all()
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
-    rng = np.random.default_rng(seed)
-    directions = rng.integers(-1, 2, 2)
-    family = TreeFamily(GRID, (-1.0, 1.0), depth=depth, directions=directions, confident=True)
-    n_nodes = 2**depth - 1
-    nodes = rng.integers(2, size=n_nodes), rng.integers(-1, 3, size=n_nodes)
-    wished, masses = rng.normal(size=n_nodes + 1), rng.uniform(0.1, 2.0, n_nodes + 1)
-    of_tree = (nodes[0][None], nodes[1][None], None)
-    (found,) = family._directions.nearest_leaves(of_tree, wished[None], masses[None])
-    tree = Tree(tuple(nodes[0]), (np.inf,) * n_nodes, tuple(found), tuple(nodes[1]))
-    at = family.leaf_indices(tree)
+    rng, family, tree, at, (low, high) = drawn(seed, depth, confident=True)
+    wished, masses = rng.normal(size=2**depth), rng.uniform(0.1, 2.0, 2**depth)
+    nodes = np.array([tree.features]), np.array([tree.bins]), None
+    (found,) = family._directions.nearest_leaves(nodes, wished[None], masses[None])
+    assert (found[low] <= found[high] + 1e-9).all()
     reached = np.unique(at)
-    assert rises(np.round(found[at], 9).reshape(4, 4), directions)
-    grid = at.reshape(4, 4)
-    pairs = [
-        (low, high)[::direction]
-        for f, direction in enumerate(directions)
-        if direction
-        for step in range(1, 4)
-        for low, high in zip(
-            np.moveaxis(grid, f, 0)[:-step].ravel(),
-            np.moveaxis(grid, f, 0)[step:].ravel(),
-            strict=True,
-        )
-    ]
     nearest = minimize(
         lambda v: masses[reached] @ (v[reached] - wished[reached]) ** 2,
-        np.zeros(n_nodes + 1),
-        constraints=[{"type": "ineq", "fun": lambda v, p=p: v[p[1]] - v[p[0]]} for p in set(pairs)],
+        np.zeros(2**depth),
+        constraints=[
+            {"type": "ineq", "fun": lambda v, i=i, j=j: v[j] - v[i]}
+            for i, j in set(zip(low.tolist(), high.tolist(), strict=True))
+        ],
         method="SLSQP",
         options={"ftol": 1e-12, "maxiter": 500},
     )
