@@ -50,6 +50,7 @@ _TINY = 1e-300
 @compiled
 def dual_pass(
     tokens: Any,
+    steps: Any,
     sequences: Any,
     penalties: Any,
     order: Any,
@@ -77,141 +78,100 @@ def dual_pass(
     the sum above, and the weights are those of :meth:`.ElasticNet.best`.  Without it, ``slopes``
     are None, and the weights are this sum.  The dual has half the squared norm of the weights times
     ``ridge``, and the overlap is that of its change beyond the slope.
+
+    Where pairs of tags depend on features, and there is no l1 norm, ``steps`` is of the form of
+    ``tokens``, followed by the first step of each sequence.  ``transitions`` are then weights
+    (n_features, n_tags * n_tags) of active features and the constant, and ``duals[1]``
+    probabilities of pairs (n_steps, n_tags * n_tags).
     """
     starts, tags, example_weights, ends = sequences
     of_tags, of_pairs, entropies, overlaps = duals
-    emissions, changes, change, of_sums = space
+    emissions, changes, scores, change, of_pair, of_sums = space
     n_tags = weights.shape[1]
     ridge = 1.0 if slopes is None else slopes[3]
+    pair_scores = transitions if steps is None else scores
     total, shift, is_new = 0.0, 0.0, True
     for place in range(len(order)):
         i = order[place]
         begin, n = starts[i], starts[i + 1] - starts[i]
         if n == 0:
             continue
-        if is_new:
-            shift = exponentials(
-                transitions, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8]
-            )
-            is_new = moves
-        for k in range(n_tags * n_tags):
-            change[0, k] = 0.0
+        if steps is None:
+            if is_new:
+                shift = exponentials(
+                    transitions, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8]
+                )
+                is_new = moves
+        else:
+            _score(steps[5][i], n - 1, steps[:5], transitions, scores)
+        for t in range(min(len(change), max(n - 1, 1))):
+            for k in range(n_tags * n_tags):
+                change[t, k] = 0.0
         _score(begin, n, tokens, weights, emissions)
         true = 0.0
         for t in range(n):
             true += emissions[t, tags[begin + t]]
             if t:
-                true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
+                row = min(t, len(pair_scores)) - 1
+                true += pair_scores[row, tags[begin + t - 1] * n_tags + tags[begin + t]]
         add_ends(emissions, n, ends[i], penalties)
-        log_sum = sum_product(
-            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift, changes,
-            change, None,
-        )  # fmt: skip
+        pairs = (pair_scores, penalties[0], ONE_ROW)
+        if steps is None:
+            log_sum = sum_product(
+                emissions, ONE_ROW, n, pairs, of_sums, shift, changes, change, None
+            )
+        else:
+            log_sum = sum_product(
+                emissions, ONE_ROW, n, pairs, of_sums, 0.0, changes, change, NEXT_ROW
+            )
         total += example_weights[i] * (log_sum - true)
         if not moves:
             continue
         # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
-        old_score, moved, squares = _compare(begin, n, tokens, emissions, of_tags, changes, True)
-        on_tokens, of_steps = moved, 0.0
-        for k in range(n_tags * n_tags):
-            difference = change[0, k] - of_pairs[i, k]
-            change[0, k] = difference
-            old_score += of_pairs[i, k] * transitions[0, k]
-            moved += difference * transitions[0, k]
-            of_steps += difference * difference
-        gap = log_sum - entropies[i] - old_score
-        norm = example_weights[i] * (overlaps[i] * squares + of_steps / ridge)
+        if steps is None:
+            expected, moved, squares = _compare(begin, n, tokens, emissions, of_tags, changes, True)
+            on_tokens, of_steps = moved, 0.0
+            for k in range(n_tags * n_tags):
+                difference = change[0, k] - of_pairs[i, k]
+                change[0, k] = difference
+                expected += of_pairs[i, k] * transitions[0, k]
+                moved += difference * transitions[0, k]
+                of_steps += difference * difference
+            norm = example_weights[i] * (overlaps[i] * squares + of_steps / ridge)
+        else:
+            expected, moved, squares = _compare(
+                begin, n, tokens, emissions, of_tags, changes, False
+            )
+            more = _compare(steps[5][i], n - 1, steps[:5], scores, of_pairs, change, False)
+            expected, moved, squares = expected + more[0], moved + more[1], squares + more[2]
+            on_tokens = moved
+            norm = example_weights[i] * overlaps[i] * squares
+        gap = log_sum - entropies[i] - expected
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
-        entropies[i] += beta * (log_sum - old_score - moved - entropies[i])
+        entropies[i] += beta * (log_sum - expected - moved - entropies[i])
         factor = -example_weights[i] * beta
-        for k in range(n_tags * n_tags):
-            of_pairs[i, k] += beta * change[0, k]
-            if slopes is None:
-                transitions[0, k] += factor * change[0, k]
-            else:
-                slopes[1][0, k] += factor * change[0, k]
-                transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
         _mix(begin, n, beta, factor, of_tags, changes)
+        if steps is None:
+            for k in range(n_tags * n_tags):
+                of_pairs[i, k] += beta * change[0, k]
+                if slopes is None:
+                    transitions[0, k] += factor * change[0, k]
+                else:
+                    slopes[1][0, k] += factor * change[0, k]
+                    transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
         alone = factor * factor * squares
         if slopes is None:
             met = _scatter(begin, n, tokens, changes, weights, of_sums[7])
+            if steps is not None:
+                _mix(steps[5][i], n - 1, beta, factor, of_pairs, change)
+                met += _scatter(steps[5][i], n - 1, steps[:5], change, transitions, of_pair)
             # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
             whole = 2.0 * (met - factor * on_tokens) + alone
         else:
             rise = _scatter_shrunk(begin, n, tokens, changes, slopes, weights)
             whole = 2.0 * (rise - factor * on_tokens)
-        overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
-    return total
-
-
-@compiled
-def dual_pass_of_steps(
-    tokens: Any,
-    steps: Any,
-    sequences: Any,
-    penalties: Any,
-    order: Any,
-    weights: FloatArray,
-    transitions: FloatArray,
-    duals: Any,
-    moves: bool,
-    space: Any,
-) -> float:
-    """Run :func:`dual_pass`, without an l1 norm, where pairs of tags depend on features.
-
-    ``steps`` is of the form of ``tokens``, followed by the first step of each sequence.
-    ``transitions`` are weights (n_features, n_tags * n_tags) of active features and the constant,
-    and ``duals[1]`` probabilities of pairs (n_steps, n_tags * n_tags).  ``space`` is that of
-    :func:`space_of_steps`.
-    """
-    starts, tags, of_sequences, ends = sequences
-    of_tags, of_pairs, entropies, overlaps = duals
-    of_steps, first_steps = steps[:5], steps[5]
-    emissions, probabilities, scores, changes, of_pair, of_sums = space
-    n_tags = weights.shape[1]
-    total = 0.0
-    for place in range(len(order)):
-        i = order[place]
-        begin, n, step = starts[i], starts[i + 1] - starts[i], first_steps[i]
-        if n == 0:
-            continue
-        _score(begin, n, tokens, weights, emissions)
-        _score(step, n - 1, of_steps, transitions, scores)
-        true = 0.0
-        for t in range(n):
-            true += emissions[t, tags[begin + t]]
-            if t:
-                true += scores[t - 1, tags[begin + t - 1] * n_tags + tags[begin + t]]
-        add_ends(emissions, n, ends[i], penalties)
-        for t in range(n - 1):
-            for k in range(n_tags * n_tags):
-                changes[t, k] = 0.0
-        log_sum = sum_product(
-            emissions, ONE_ROW, n, (scores, penalties[0], ONE_ROW), of_sums, 0.0, probabilities,
-            changes, NEXT_ROW,
-        )  # fmt: skip
-        total += of_sequences[i] * (log_sum - true)
-        if not moves:
-            continue
-        expected, moved, squares = _compare(
-            begin, n, tokens, emissions, of_tags, probabilities, False
-        )
-        more = _compare(step, n - 1, of_steps, scores, of_pairs, changes, False)
-        expected, moved, squares = expected + more[0], moved + more[1], squares + more[2]
-        gap = log_sum - entropies[i] - expected
-        beta = min(1.0, gap / max(of_sequences[i] * overlaps[i] * squares, _TINY))
-        if not beta > 0.0:
-            continue
-        entropies[i] += beta * (log_sum - expected - moved - entropies[i])
-        factor = -of_sequences[i] * beta
-        _mix(begin, n, beta, factor, of_tags, probabilities)
-        _mix(step, n - 1, beta, factor, of_pairs, changes)
-        met = _scatter(begin, n, tokens, probabilities, weights, of_sums[7])
-        met += _scatter(step, n - 1, of_steps, changes, transitions, of_pair)
-        alone = factor * factor * squares
-        whole = 2.0 * (met - factor * moved) + alone
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
     return total
 
@@ -297,26 +257,18 @@ def _mix(
             change[t, k] *= factor
 
 
-def space_of_steps(starts: IntArray, n_tags: int) -> Any:
-    """Allocate what :func:`dual_pass_of_steps` works in.
-
-    Scores and probabilities of tags and of pairs of the longest sequence, a sum for each pair, and
-    the result of :func:`structboost.inference.chain.space_of_sums`.
-    """
-    emissions, changes, _, of_sums = space_of_pass(starts, n_tags)
-    shape = len(emissions), n_tags**2
-    return emissions, changes, np.empty(shape), np.empty(shape), np.empty(n_tags**2), of_sums
-
-
-def space_of_pass(starts: IntArray, n_tags: int) -> Any:
+def space_of_pass(starts: IntArray, n_tags: int, *, has_steps: bool) -> Any:
     """Allocate what :func:`dual_pass` works in.
 
-    Emissions and probabilities of the longest sequence, the change of pairs, and the result of
+    Emissions and probabilities of the longest sequence, scores and changes of pairs, of all its
+    steps or of one, a sum for each pair, and the result of
     :func:`structboost.inference.chain.space_of_sums`.
     """
     of_sums = space_of_sums(starts, n_tags)
     shape = of_sums[0].shape
-    return np.empty(shape), np.empty(shape), np.empty((1, n_tags**2)), of_sums
+    pairs = shape[0] if has_steps else 1, n_tags**2
+    arrays = [np.empty(of_array) for of_array in (shape, shape, pairs, pairs, n_tags**2)]
+    return (*arrays, of_sums)
 
 
 @compiled(**INSIDE)

@@ -135,17 +135,23 @@ class StandardisedDesign(Design):
 class PlainDesign(Design):
     """Unscaled columns of a table, in which the zeros of a sparse one remain zeros.
 
+    Or the columns are active features, of value 1, whose indices are the rows.
+
     Parameters
     ----------
     n_features : int
+        Number of features.  Larger indices of active ones are left out.
     bias : bool
     spread : (ndarray, ndarray) of shape (n_features,), optional
         Means and stds of the features, if known.
+    n_slots : int, optional
+        Largest number of active features of a part in training.
     """
 
     n_features: int
     bias: bool
     spread: tuple[FloatArray, FloatArray] | None = None
+    n_slots: int | None = None
 
     @property
     def width(self) -> int:  # type: ignore[override]
@@ -154,6 +160,8 @@ class PlainDesign(Design):
 
     @override
     def matrix(self, rows: Any) -> Any:
+        if self.n_slots is not None:
+            return active_matrix(rows, self.n_features, with_bias=self.bias)
         return sparse_matrix(rows, with_bias=self.bias)
 
     @override
@@ -162,68 +170,9 @@ class PlainDesign(Design):
 
     @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
+        if self.n_slots is not None:
+            return active_functions(weights, part, first, self.n_slots)
         return plain_functions(weights, part, first, self.spread)
-
-
-@dataclass(frozen=True)
-class ActiveDesign(Design):
-    """Indices of active features, each of value 1.
-
-    Parameters
-    ----------
-    n_known : int
-        Number of features.  Larger indices are left out.
-    n_slots : int
-        Largest number of active features of a part in training.
-    bias : bool
-    """
-
-    n_known: int
-    n_slots: int
-    bias: bool
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        """Number of columns."""
-        return self.n_known + self.bias
-
-    @override
-    def matrix(self, rows: Any) -> sparse.csr_array:
-        return active_matrix(rows, self.n_known, with_bias=self.bias)
-
-    @override
-    def features(self, rows: Any) -> Any:
-        return rows
-
-    @override
-    def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        return active_functions(weights, part, first, self.n_slots)
-
-
-def design_of(rows: Any, part: PartKind, *, active: bool, standardise: bool = True) -> Design:
-    """Return the design that suits the features of the training parts.
-
-    The rows may be indices of ``active`` features.  Columns of dense tables get mean 0 and std 1 if
-    ``standardise``.
-    """
-    with_bias = part.has_bias
-    if active:
-        return ActiveDesign(int(rows.max(initial=-1)) + 1, rows.shape[1], with_bias)
-    if sparse.issparse(rows):
-        return PlainDesign(rows.shape[1], with_bias)
-    if not standardise:
-        table = np.asarray(rows, np.float64)
-        none = np.zeros(table.shape[1])
-        moments = (table.mean(axis=0), table.std(axis=0)) if len(table) else (none, none)
-        if with_bias and np.linalg.norm(moments[0]) > _FAR * np.linalg.norm(moments[1]) > 0:
-            warn_user(
-                "Features lie far from 0 for their standard deviations, and so the constant of the "
-                "linear function must be large, which is penalised like its other weights. "
-                "Subtract their means, as sklearn.preprocessing.StandardScaler does, or raise C.",
-                UserWarning,
-            )
-        return PlainDesign(table.shape[1], with_bias, moments)
-    return StandardisedDesign(Standardisation.of(rows, part.response))
 
 
 def designs_of(
@@ -233,20 +182,38 @@ def designs_of(
     *,
     standardise: bool = True,
 ) -> dict[str, Design]:
-    """Return the designs of all kinds.
+    """Return the designs that suit the features of the training parts, by kind.
 
-    Beside active features, the variances of the standardised features of a kind sum to at most
-    ``_MOST_VARIANCE``, so that many columns do not outweigh names (docs/decisions.md).
+    The rows of ``active`` kinds are indices of features.  Columns of dense tables get mean 0 and
+    std 1 if ``standardise``.  Beside active features, the variances of the standardised features of
+    a kind sum to at most ``_MOST_VARIANCE``, so that many columns do not outweigh names
+    (docs/decisions.md).
     """
-    designs = {
-        kind: design_of(stack.rows[kind], part, active=kind in active, standardise=standardise)
-        for kind, part in kinds.items()
-    }
-    for kind, design in designs.items():
-        if active and isinstance(design, StandardisedDesign):
-            n_features = max(1, len(design.scale.scales))
-            std = min(1.0, (_MOST_VARIANCE / n_features) ** 0.5)
-            designs[kind] = StandardisedDesign(design.scale, std)
+    designs: dict[str, Design] = {}
+    for kind, part in kinds.items():
+        rows, bias = stack.rows[kind], part.has_bias
+        if kind in active:
+            n_features = int(rows.max(initial=-1)) + 1
+            designs[kind] = PlainDesign(n_features, bias, n_slots=rows.shape[1])
+        elif sparse.issparse(rows):
+            designs[kind] = PlainDesign(rows.shape[1], bias)
+        elif standardise:
+            scale = Standardisation.of(rows, part.response)
+            std = (_MOST_VARIANCE / max(1, len(scale.scales))) ** 0.5 if active else 1.0
+            designs[kind] = StandardisedDesign(scale, min(1.0, std))
+        else:
+            table = np.asarray(rows, np.float64)
+            none = np.zeros(table.shape[1])
+            moments = (table.mean(axis=0), table.std(axis=0)) if len(table) else (none, none)
+            if bias and np.linalg.norm(moments[0]) > _FAR * np.linalg.norm(moments[1]) > 0:
+                warn_user(
+                    "Features lie far from 0 for their standard deviations, and so the constant of "
+                    "the linear function must be large, which is penalised like its other weights. "
+                    "Subtract their means, as sklearn.preprocessing.StandardScaler does, or raise "
+                    "C.",
+                    UserWarning,
+                )
+            designs[kind] = PlainDesign(table.shape[1], bias, moments)
     return designs
 
 

@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import (
     FIRST_OVERLAP,
     add_sums,
     dual_pass,
-    dual_pass_of_steps,
     space_of_pass,
-    space_of_steps,
 )
 from structboost.linear.designs import SameColumns, designs_of
 from structboost.linear.primal_chain import PrimalChain
-from structboost.linear.primal_likelihood import ElasticNet, FoldResult
+from structboost.linear.problem import ElasticNet, FoldResult, LinearProblem
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
 
@@ -38,7 +36,7 @@ _LONG = 100.0
 _MOST_PAIRS, _MOST_PAIRS_OF_STEPS = 1 << 24, 1 << 26
 
 
-class DualChain:
+class DualChain(LinearProblem):
     """Solver of the dual of the regularised likelihood of a :class:`structboost.ChainTask`.
 
     An output has the probability ``~ exp(score)``.  With ``c_i`` = C times the weight of example i,
@@ -110,8 +108,7 @@ class DualChain:
             none = np.zeros((len(steps), 0)), np.zeros(len(steps))
             self._steps = (*self._columns_of_steps.entries, values, *none, stack.offsets["step"])
             del steps
-        space = space_of_steps if self._steps else space_of_pass
-        self._space = space(starts, task.n_tags)
+        self._space = space_of_pass(starts, task.n_tags, has_steps=bool(self._steps))
         del stack, rows  # which are large
         # The columns of vectors and the constant have the value 1.
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
@@ -131,8 +128,8 @@ class DualChain:
         self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
         self._best = self._weights, self._transitions
 
+    @override
     def begin(self, C: float) -> None:
-        """Continue with another C, from the same dual distributions."""
         self._sequences[2][:] = C * self._example_weights
         if self._C:
             for slopes in self._slopes:
@@ -208,8 +205,8 @@ class DualChain:
         scales = self._tokens[2][:, None], np.ones(1)
         return list(zip(weights, self._slopes, scales, strict=True))
 
+    @override
     def improve(self) -> None:
-        """Make a round of a few passes of dual ascent, and compute the exact objective."""
         slopes: Any = None
         if self._penalty.l1_ratio:
             slopes = (*self._slopes, self._penalty.l1_ratio, self._penalty.ridge)
@@ -230,18 +227,13 @@ class DualChain:
 
     def _pass(self, order: IntArray, slopes: Any, *, moves: bool) -> float:
         """Make a pass over the sequences, and return their weighted loss."""
-        if self._steps:
-            return dual_pass_of_steps(
-                self._tokens, self._steps, self._sequences, self._penalties, order, self._weights,
-                self._transitions, self._duals, moves, self._space,
-            )  # fmt: skip
         return dual_pass(
-            self._tokens, self._sequences, self._penalties, order, self._weights,
-            self._transitions, self._duals, slopes, moves, self._space,
+            self._tokens, self._steps or None, self._sequences, self._penalties, order,
+            self._weights, self._transitions, self._duals, slopes, moves, self._space,
         )  # fmt: skip
 
+    @override
     def matrices(self) -> Mapping[str, FloatArray]:
-        """Return the best weights so far, by kind."""
         weights, transitions = self._best
         n_active = len(self._columns.values)
         tokens = np.vstack((self._columns.spread(weights[:n_active]), weights[-1:]))

@@ -6,43 +6,55 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
-from structboost.contract.calls import mean_loss, predictions, stacked_inputs
-from structboost.contract.one_output import (
-    is_constant,
-    predicts_one_output,
-    warn_of_one_output,
-)
+from structboost._typing import FloatArray
+from structboost.contract.calls import stacked_inputs
+from structboost.contract.one_output import predicts_one_output, warn_of_one_output
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.errors import examples_numbered
-from structboost.linear.designs import Design, linear_ensemble, linear_scores
-from structboost.linear.linear_fit import LinearFit, LinearProblem, approached, n_columns
-from structboost.linear.primal_likelihood import FoldResult, PrimalLikelihood
+from structboost.linear.designs import linear_ensemble, linear_scores
+from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.problem import FoldResult, LinearProblem, approached
 from structboost.linear.svm_run import HingeProblem
+from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
+from structboost.progress import ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed
+from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.selection.folds import Fold
-from structboost.selection.held_out import HeldOut, measured_model
+from structboost.selection.held_out import HeldOut, measured_model, measured_scores
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.selection.temperature import temperature_on_folds
+from structboost.training.history import (
+    contradicts,
+    ending_in_words,
+    ending_of_passes,
+    record,
+    warn_of_interruption,
+    warn_of_open_gap,
+)
+from structboost.training.trainer import Trainer
 from structboost.validation import (
     by_position,
     check_examples,
     checked_choice,
     checked_example_weights,
+    checked_positive,
+    checked_relative_gap,
+    checked_whole_number,
     is_text,
 )
 
 AUTO = "auto"
-LOSSES = ("hinge", "log_loss")
+HINGE = "hinge"
+LOSSES = (HINGE, "log_loss")
 # The smallest C that is tried: by the hinge, and as a weight of each example by the likelihood.
 _SMALLEST, _SMALLEST_OF_EXAMPLE = 0.1, 0.03
 # Gap and rounds of the fits on folds, by the hinge and by the likelihood.  Near the best C,
@@ -63,14 +75,71 @@ _NEAR = 0.125
 HeldScores = tuple[Fold, StackedParts]
 
 
-class LikelihoodProblem(LinearProblem, Protocol):
-    """Problem of a likelihood, which may start from the result of another one."""
+class LinearFit(Trainer):
+    """Base of trainers whose problem makes rounds until its gap is small."""
 
-    def result(self) -> FoldResult:
-        """Return the result so far, which is small and shares no memory with the examples."""
+    verbose: int
 
-    def adopt(self, result: FoldResult, rows: IntArray, C: float) -> None:
-        """Start at C from the result of a problem with the examples ``rows``."""
+    def _check_numbers(self, C: Any, most: Any, limit: str) -> None:
+        """Check the task, C, the gap, and the largest number of rounds, whose name is ``limit``."""
+        check_is_task(self.task)
+        checked_positive(C, "C")
+        checked_positive(self.tol, "tol")
+        checked_relative_gap(self.tol, "tol")
+        checked_whole_number(most, limit)
+
+    def _follow(
+        self,
+        problem: LinearProblem,
+        C: float,
+        *,
+        tol: float,
+        most: int,
+        began: float,
+    ) -> None:
+        """Make rounds until an end, and set the attributes of the fit other than the model."""
+        label = f"{self._objective} over linear, C {C:.4g}  "
+        bar = ProgressBar(tol, most, label) if self.verbose else None
+        certified, self.history_, self.interrupted_ = problem.is_exact, [], False
+        try:
+            for round_ in range(1, int(most) + 1):
+                problem.improve()
+                certified = certified and not contradicts(
+                    self.history_, problem.primal, problem.bound
+                )
+                self.history_.append(
+                    record(
+                        round_,
+                        problem.primal,
+                        problem.bound,
+                        certified=certified,
+                        **problem.facts(),
+                        seconds=time.perf_counter() - began,
+                    )
+                )
+                if bar is not None:
+                    bar(self.history_[-1], self)
+                if self.history_[-1]["gap"] <= tol:
+                    break
+            raise_if_interrupted()
+        except KeyboardInterrupt:
+            if not self.history_:
+                raise
+            self.interrupted_ = True
+        self.objective_, self.C_ = self.history_[-1]["primal"], C
+        self.ending_ = ending_of_passes(self.history_, tol, interrupted=self.interrupted_)
+        if bar is not None:
+            bar.end(ending_in_words(self.ending_))
+
+    def _warn(
+        self, tol: float, *, unit: str = "round", limit: str = "max_rounds", remedy: str = ""
+    ) -> None:
+        """Warn of a fit that Ctrl-C ended, or the ``limit`` of rounds."""
+        if self.interrupted_:
+            warn_of_interruption(len(self.history_), unit)
+        elif self.history_[-1]["gap"] > tol:
+            remedy += ", or lower C"
+            warn_of_open_gap(self.history_[-1]["gap"], tol, len(self.history_), limit, remedy)
 
 
 @dataclass(eq=False, repr=False)
@@ -105,7 +174,7 @@ class LinearTrainer(LinearFit):
         Kinds whose rows are indices of active features
         (:func:`structboost.learners.active_features`).
     problem : callable
-        Class of :class:`LikelihoodProblem` that is solved; the hinge has its own.
+        Class of the :class:`LinearProblem` of the likelihood; the hinge has its own.
     on_held_out : callable, optional
         Called with an iterator over the folds and the scores of their held-out parts, at the C of
         a fit by the likelihood.  A fold on which C was not chosen is fitted when the iterator
@@ -175,110 +244,38 @@ class LinearTrainer(LinearFit):
         checked_choice(self.loss, "loss", LOSSES)
         self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
         self._objective = self._objective or self.loss
-        C: Any = 1.0 if is_text(self.C, AUTO) else self.C
-        self._check_numbers(C, self.max_rounds, "max_rounds")
+        chooses_C = is_text(self.C, AUTO)
+        self._check_numbers(1.0 if chooses_C else self.C, self.max_rounds, "max_rounds")
         X, Y = by_position(X), by_position(Y)
         check_examples(X, Y)
         example_weights = checked_example_weights(sample_weight, len(X))
-        train = self._fit_hinge if self.loss == "hinge" else self._fit_likelihood
+        C, start = self.C, None
+        held_out: list[HeldScores] = []
         with one_blas_thread():
-            is_optimum = train(X, Y, example_weights, folds or [], score)
+            if chooses_C:
+                C, start, held_out = self._chosen_C(folds or [], score)
+            if self.on_held_out is not None and folds:
+                self.on_held_out(self._held_out(float(C), folds, held_out))
+            is_optimum = self._fit(X, Y, example_weights, float(C), start)
         if not self.interrupted_:
             warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
         return self
 
-    def _keep(self, designs: Mapping[str, Design], weights: Mapping[str, FloatArray]) -> None:
-        facts = {
-            "C": self.C_,
-            "history": self.history_,
-            "objective": self.objective_,
-            "temperature": self.temperature_,
-        }
-        self.model_ = linear_ensemble(self.task.kinds, designs, weights, facts)
-
-    # -- by the hinge ----------------------------------------------------------------------------
-
-    def _fit_hinge(
-        self,
-        X: Sequence[Any],
-        Y: Sequence[Any],
-        example_weights: FloatArray,
-        folds: Sequence[Fold],
-        score: Score | None,
-    ) -> Callable[[], bool]:
-        """Train, and return a test of whether weights of zero are the optimum."""
-        C: Any = self.C
-        if is_text(C, AUTO):
-            path = Path("C", records=self.C_path_)
-            path.follow(upwards(_SMALLEST), _HingeFits(self, folds, score).fit)
-            C, self.C_path_end_ = path.value, path.end
-        tol = self.tol
-        for _ in range(_MOST_FITS):
-            began = time.perf_counter()
-            problem = self._hinge(X, Y, example_weights, tol)
-            problem.begin(float(C))
-            self._follow(
-                problem, float(C), tol=tol, most=self.max_rounds, began=began,
-                certified=bool(problem.task.exact_argmax), facts=problem.facts,
-            )  # fmt: skip
-            self._keep(problem.designs, problem.matrices())
-            self._warn(tol)
-            # Near weights of zero the gap is small already.  A C that was chosen left them behind.
-            gap = self.history_[-1]["gap"]
-            is_done = not is_text(self.C, AUTO) or self.interrupted_ or gap <= _FINEST
-            if is_done or not predicts_one_output(self.task, X, Y, self.scores):
-                break
-            tol = _FINER * min(tol, gap)
-        return partial(problem.is_empty_whatever_C, float(C))
-
-    def _hinge(
-        self, X: Sequence[Any], Y: Sequence[Any], example_weights: FloatArray, tol: float
-    ) -> HingeProblem:
-        # A choice on the same examples is the same in each fit.
-        random_state = 0 if self.random_state is None else self.random_state
-        return HingeProblem(
-            self.task, X, Y, example_weights, tol=tol, active=self.active,
-            random_state=random_state, standardise=True,
-        )  # fmt: skip
-
-    # -- by the likelihood -----------------------------------------------------------------------
-
-    def _fit_likelihood(
-        self,
-        X: Sequence[Any],
-        Y: Sequence[Any],
-        example_weights: FloatArray,
-        folds: Sequence[Fold],
-        score: Score | None,
-    ) -> None:
-        began = time.perf_counter()
-        start: tuple[FoldResult, Fold] | None = None
-        C: Any = self.C
-        of_path: list[HeldScores] = []
-        if is_text(C, AUTO):
-            C, start, of_path = self._chosen_C(folds, score)
-        if self.on_held_out is not None and folds:
-            self.on_held_out(self._held_out(float(C), folds, of_path))
-        problem = self._problem(X, Y, example_weights)
-        if start is None or start[1].rows is None:
-            problem.begin(float(C))
-        else:
-            problem.adopt(start[0], np.asarray(start[1].rows), float(C))
-        start = None
-        self._follow(problem, float(C), tol=self.tol, most=self.max_rounds, began=began)
-        designs, weights = problem.designs, problem.matrices()
-        del problem  # which is large
-        self._keep(designs, weights)
-        self._warn(self.tol)
-
     def _chosen_C(
         self, folds: Sequence[Fold], score: Score | None
-    ) -> tuple[float, tuple[FoldResult, Fold], list[HeldScores]]:
-        """Return the best C on the folds, the result on the first fold, and held-out scores."""
+    ) -> tuple[float, tuple[FoldResult, Fold] | None, list[HeldScores]]:
+        """Return the best C on the folds.
+
+        By the likelihood, the result on the first fold and held-out scores follow.
+        """
+        path = Path("C", records=self.C_path_)
+        if self.loss == HINGE:
+            path.follow(upwards(_SMALLEST), _FoldFits(self, folds, score).fit)
+            self.C_path_end_ = path.end
+            return path.value, None, []
         held = np.cumsum([len(fold.held_Y) for fold in folds])
         folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
-        fits = _LikelihoodFits(self, folds, score)
-        path = Path("C", records=self.C_path_)
+        fits = _FoldFits(self, folds, score)
         n = float(np.mean([len(fold.Y) for fold in folds]))
         path.follow(upwards(float(f"{_SMALLEST_OF_EXAMPLE * n:.3g}")), fits.fit)
         self.C_path_end_ = path.end
@@ -287,8 +284,11 @@ class LinearTrainer(LinearFit):
             self.C_path_end_ += f"; {C:.4g} is the largest whose surrogate is near the least"
         # A bold C is too certain on new examples.
         self.temperature_ = fits.temperature(C)
-        held_out = list(zip(folds, fits.scores[C], strict=True))
-        return C, (fits.problems[0].result(), folds[0]), held_out
+        return (
+            C,
+            (fits.problems[0].result(), folds[0]),
+            list(zip(folds, fits.scores[C], strict=True)),
+        )
 
     def _held_out(
         self, C: float, folds: Sequence[Fold], of_path: Sequence[HeldScores]
@@ -296,101 +296,132 @@ class LinearTrainer(LinearFit):
         """Yield the scores of the folds of the path, then of the other folds, fitted at C."""
         yield from of_path
         for fold in folds[len(of_path) :]:
-            fits = _LikelihoodFits(self, [fold], None)
+            fits = _FoldFits(self, [fold], None)
             fits.fit(C)
             yield fold, fits.scores[C][0]
 
-    def _problem(self, X: Any, Y: Any, example_weights: FloatArray) -> LikelihoodProblem:
-        problem: LikelihoodProblem = self.problem(
-            self.task, X, Y, example_weights, active=self.active, random_state=self.random_state
-        )
-        return problem
-
-
-class _HingeFits:
-    """Fits on each fold by the hinge, each warm started from the fit at the previous C."""
-
-    def __init__(self, trainer: LinearTrainer, folds: Sequence[Fold], score: Score | None) -> None:
-        self._task, self._folds, self._score = trainer.task, folds, score
-        self._tol = max(trainer.tol, _COARSE_OF_HINGE)
-        self._most = min(int(trainer.max_rounds), _EPOCHS_OF_HINGE)
-        self._problems: list[HingeProblem] = []
-        for fold in folds:
-            example_weights = checked_example_weights(fold.sample_weight, len(fold.Y))
-            with examples_numbered(fold.rows):
-                self._problems.append(trainer._hinge(fold.X, fold.Y, example_weights, self._tol))
-
-    def fit(self, C: float) -> Trial:
-        """Continue with ``C``, and measure."""
-        began = time.perf_counter()
-        rounds, measured = [], []
-        for fold, problem in zip(self._folds, self._problems, strict=True):
-            with examples_numbered(fold.rows):
+    def _fit(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        example_weights: FloatArray,
+        C: float,
+        start: tuple[FoldResult, Fold] | None,
+    ) -> Callable[[], bool] | None:
+        """Train, and return a test of whether weights of zero are the optimum, if there is one."""
+        tol = self.tol
+        for _ in range(_MOST_FITS):
+            began = time.perf_counter()
+            problem = self.problem_of(X, Y, example_weights, tol)
+            if start is None or start[1].rows is None:
                 problem.begin(C)
-                rounds.append(approached(problem, self._tol, self._most))
-            model = linear_ensemble(
-                self._task.kinds, problem.designs, problem.matrices(), {"C": C, "history": []}
+            else:
+                problem.adopt(start[0], np.asarray(start[1].rows), C)
+            self._follow(problem, C, tol=tol, most=self.max_rounds, began=began)
+            facts = {
+                "C": self.C_,
+                "history": self.history_,
+                "objective": self.objective_,
+                "temperature": self.temperature_,
+            }
+            self.model_ = self.model_of(problem, facts)
+            self._warn(tol)
+            if self.loss != HINGE:
+                return None
+            # Near weights of zero the gap is small already.  A C that was chosen left them behind.
+            gap = self.history_[-1]["gap"]
+            is_done = not is_text(self.C, AUTO) or self.interrupted_ or gap <= _FINEST
+            if is_done or not predicts_one_output(self.task, X, Y, self.scores):
+                break
+            tol = _FINER * min(tol, gap)
+        return partial(problem.is_empty_whatever_C, C)
+
+    def problem_of(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:
+        """Return the problem of some examples."""
+        if self.loss != HINGE:
+            return self.problem(
+                self.task, X, Y, example_weights, active=self.active, random_state=self.random_state
             )
-            measured.append(measured_model(self._task, fold, model, score=self._score))
-        facts = {
-            "weak_learner": "linear",
-            "columns": float(np.mean([problem.facts()["columns"] for problem in self._problems])),
-            "rounds": float(np.mean(rounds)),
-            "seconds": time.perf_counter() - began,
-        }
-        loss_fraction = max(problem.loss_fraction for problem in self._problems)
-        end = SATISFIED if loss_fraction <= SATISFIED_FRACTION else ""
-        return Trial(measured, facts, end=end)
+        # A choice on the same examples is the same in each fit.
+        random_state = 0 if self.random_state is None else self.random_state
+        return HingeProblem(
+            self.task, X, Y, example_weights, tol=tol, active=self.active,
+            random_state=random_state, standardise=True,
+        )  # fmt: skip
+
+    def model_of(self, problem: LinearProblem, facts: Mapping[str, Any]) -> Ensemble:
+        """Return the best weights of a problem as a model."""
+        return linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
 
 
-class _LikelihoodFits:
-    """Fits on each fold by the likelihood, each warm started from the fit at the previous C."""
+class _FoldFits:
+    """Fits on each fold, each warm started from the fit at the previous C.
+
+    By the likelihood, ``scores`` are those of the held-out parts of each fold, by C.
+    """
 
     def __init__(self, trainer: LinearTrainer, folds: Sequence[Fold], score: Score | None) -> None:
         self._trainer, self._folds, self._score = trainer, folds, score
-        self.problems: list[LikelihoodProblem] = []
-        # Scores of the held-out parts of each fold, by C.
+        self._is_hinge = trainer.loss == HINGE
+        gap, most = (
+            (_COARSE_OF_HINGE, _EPOCHS_OF_HINGE) if self._is_hinge else (_COARSE, _COARSE_ROUNDS)
+        )
+        self._tol, self._most = max(trainer.tol, gap), min(int(trainer.max_rounds), most)
+        self.problems: list[Any] = []
         self.scores: dict[float, list[StackedParts]] = {}
         self._losses: dict[float, FloatArray] = {}
         self._surrogates: dict[float, float] = {}
-        self._stacks: list[StackedParts] = []
-        self._likelihoods: list[Likelihood] = []
+        self._held: list[tuple[StackedParts, Likelihood]] = []
         for fold in folds:
-            example_weights = checked_example_weights(fold.sample_weight, len(fold.Y))
+            weights = checked_example_weights(fold.sample_weight, len(fold.Y))
             with examples_numbered(fold.rows):
-                self.problems.append(trainer._problem(fold.X, fold.Y, example_weights))
+                self.problems.append(trainer.problem_of(fold.X, fold.Y, weights, self._tol))
+            if self._is_hinge:
+                continue
             with examples_numbered(fold.held_rows):
                 stack = stacked_inputs(trainer.task, fold.held_X)
-                example_weights = checked_example_weights(fold.held_weight, len(fold.held_Y))
-                random = np.random.RandomState(0)
-                problem = Problem(
-                    trainer.task, fold.held_X, fold.held_Y, stack.offsets, example_weights, random
-                )
-                self._stacks.append(stack)
-                self._likelihoods.append(Likelihood(problem, probes=False))
+                weights = checked_example_weights(fold.held_weight, len(fold.held_Y))
+                examples = trainer.task, fold.held_X, fold.held_Y, stack.offsets, weights
+                problem = Problem(*examples, np.random.RandomState(0))
+                self._held.append((stack, Likelihood(problem, probes=False)))
 
     def fit(self, C: float) -> Trial:
         """Continue with ``C``, and measure."""
         began = time.perf_counter()
-        tol = max(self._trainer.tol, _COARSE)
-        most = min(int(self._trainer.max_rounds), _COARSE_ROUNDS)
         rounds, measured = [], []
-        scores, losses = [], []
-        for k, problem in enumerate(self.problems):
-            with examples_numbered(self._folds[k].rows):
+        self.scores[C], losses = [], []
+        for k, (fold, problem) in enumerate(zip(self._folds, self.problems, strict=True)):
+            with examples_numbered(fold.rows):
                 problem.begin(C)
-                rounds.append(approached(problem, tol, most))
-            own_scores, own_losses, held_out = self._measured(k, problem)
-            scores.append(own_scores)
-            losses.append(own_losses)
+                rounds.append(approached(problem, self._tol, self._most))
+            task, model = self._trainer.task, partial(self._trainer.model_of, problem)
+            if self._is_hinge:
+                facts = {"C": C, "history": []}
+                measured.append(measured_model(task, fold, model(facts), score=self._score))
+                continue
+            stack, likelihood = self._held[k]
+            with examples_numbered(fold.held_rows):
+                scores = linear_scores(problem.designs, problem.matrices(), stack)
+                of_fold = likelihood.losses(scores.rows)
+            held_out = measured_scores(task, fold, scores, lambda *_, of=of_fold: of)
+            held_out = held_out._replace(examples=None)
+            if self._score is not None:
+                score = checked_score(self._score, model({"C": 0.0, "history": []}), fold)
+                held_out = held_out._replace(score=score)
+            self.scores[C].append(scores)
+            losses.append(of_fold)
             measured.append(held_out)
         facts = {
             "weak_learner": "linear",
-            "columns": float(np.mean([n_columns(problem) for problem in self.problems])),
+            "columns": float(np.mean([problem.facts()["columns"] for problem in self.problems])),
             "rounds": float(np.mean(rounds)),
             "seconds": time.perf_counter() - began,
         }
-        self.scores[C], self._losses[C] = scores, np.concatenate(losses)
+        if self._is_hinge:
+            loss_fraction = max(problem.loss_fraction for problem in self.problems)
+            end = SATISFIED if loss_fraction <= SATISFIED_FRACTION else ""
+            return Trial(measured, facts, end=end)
+        self._losses[C] = np.concatenate(losses)
         if self._score is None:
             # The C that is chosen is at least the most likely one, and scores may be large.
             self._surrogates[C] = float(np.mean([of_fold.surrogate for of_fold in measured]))
@@ -405,8 +436,8 @@ class _LikelihoodFits:
             return likelihood.at({kind: factor * of for kind, of in held.rows.items()}).losses
 
         of_folds = [
-            partial(losses, *of_fold)
-            for of_fold in zip(self._likelihoods, self.scores[C], strict=True)
+            partial(losses, likelihood, scores)
+            for (_, likelihood), scores in zip(self._held, self.scores[C], strict=True)
         ]
         return min(1.0, temperature_on_folds(self._folds, of_folds).factor)
 
@@ -425,27 +456,6 @@ class _LikelihoodFits:
             f"the held-out likelihood at C = {C:.4g} was smaller than the largest by more than "
             f"{_CLEARLY:g} standard errors"
         )
-
-    def _measured(
-        self, k: int, problem: LikelihoodProblem
-    ) -> tuple[StackedParts, FloatArray, HeldOut]:
-        task, fold = self._trainer.task, self._folds[k]
-        X, Y, weights = fold.held_X, fold.held_Y, fold.held_weight
-        with examples_numbered(fold.held_rows):
-            scores = linear_scores(problem.designs, problem.matrices(), self._stacks[k])
-            outputs = predictions(task, X, scores)
-            losses = self._likelihoods[k].losses(scores.rows)
-            held_out = HeldOut(
-                mean_loss(task, Y, outputs, weights),
-                float(np.average(losses, weights=weights)),
-                is_constant(task, X, Y, outputs, scores),
-            )
-        if self._score is not None:
-            model = linear_ensemble(
-                task.kinds, problem.designs, problem.matrices(), {"C": 0.0, "history": []}
-            )
-            held_out = held_out._replace(score=checked_score(self._score, model, fold))
-        return scores, losses, held_out
 
 
 def _boldest(records: Sequence[Mapping[str, Any]]) -> float:

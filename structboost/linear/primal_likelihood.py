@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.linear.designs import check_sizes, designs_of, stacked_without_gaps
+from structboost.linear.problem import ElasticNet, FoldResult, LinearProblem
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -25,61 +25,7 @@ _FINE_MEAN = 1e-3
 _LARGEST = 1e50
 
 
-@dataclass(frozen=True)
-class ElasticNet:
-    """Penalty ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1`` of weights.
-
-    The l1 norm may count some weights more than once: a merged column of m equal ones, of the
-    value ``sqrt(m)``, has ``scale`` ``sqrt(m)``.
-
-    Parameters
-    ----------
-    l1_ratio : float
-        From 0, the squared norm alone, to below 1.
-
-    Notes
-    -----
-    Zou and Hastie, Regularization and variable selection via the elastic net, JRSS B 2005.
-    """
-
-    l1_ratio: float = 0.0
-
-    @property
-    def ridge(self) -> float:
-        """Weight of half the squared norm."""
-        return 1.0 - self.l1_ratio
-
-    def value(self, weights: FloatArray, scale: float | FloatArray = 1.0) -> float:
-        """Return the penalty of weights."""
-        half = 0.5 * float(np.vdot(weights, weights))
-        if not self.l1_ratio:
-            return half
-        return self.ridge * half + self.l1_ratio * float((scale * np.abs(weights)).sum())
-
-    def best(self, slopes: FloatArray, scale: float | FloatArray = 1.0) -> FloatArray:
-        """Return the weights w that maximise ``<slopes, w> - value(w)``, many of them zero."""
-        if not self.l1_ratio:
-            return slopes
-        beyond = np.maximum(np.abs(slopes) - self.l1_ratio * scale, 0.0)
-        return np.copysign(beyond, slopes) / self.ridge
-
-    def conjugate(self, slopes: FloatArray, scale: float | FloatArray = 1.0) -> float:
-        """Return the maximum of ``<slopes, w> - value(w)``."""
-        weights = self.best(slopes, scale)
-        return 0.5 * self.ridge * float(np.vdot(weights, weights))
-
-
-class FoldResult(NamedTuple):
-    """Result of a problem, from which one with more examples starts.
-
-    ``matrices`` are weights by kind, and ``duals`` the dual distributions, if it has these.
-    """
-
-    matrices: Mapping[str, FloatArray]
-    duals: tuple[FloatArray, ...] = ()
-
-
-class PrimalLikelihood:
+class PrimalLikelihood(LinearProblem):
     """Minimiser of ``C mean(-log p(y_i | x_i)) + |w|^2 / 2`` by quasi-Newton steps.
 
     Features are standardised, except sparse ones and active ones.  At any weights v,
@@ -155,8 +101,8 @@ class PrimalLikelihood:
         self._scale: Any = 1.0
         self.primal, self.bound = np.inf, -np.inf
 
+    @override
     def begin(self, C: float) -> None:
-        """Continue with another C, from the same weights."""
         self._restart(C, self._weights())
 
     def _restart(self, C: float, weights: FloatArray) -> None:
@@ -199,8 +145,8 @@ class PrimalLikelihood:
         self._start = np.concatenate(parts)
         self.begin(C)
 
+    @override
     def improve(self) -> None:
-        """Make a round of a few steps."""
         assert self._solver is not None
         for _ in range(_STEPS):
             raise_if_interrupted()
@@ -208,8 +154,8 @@ class PrimalLikelihood:
                 break
         self._measure()
 
+    @override
     def matrices(self) -> Mapping[str, FloatArray]:
-        """Return the weights, by kind."""
         return self._split(self._weights())
 
     def _split(self, weights: FloatArray) -> dict[str, FloatArray]:

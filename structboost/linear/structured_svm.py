@@ -13,7 +13,7 @@ from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.files.schema import DamagedFileError
 from structboost.linear.designs import linear_ensemble
-from structboost.linear.linear_fit import LinearFit
+from structboost.linear.linear_trainer import LinearFit
 from structboost.linear.svm_run import HingeProblem
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
@@ -226,8 +226,6 @@ class StructuredSVM(LinearFit):
             float(self.C),
             tol=self.tol,
             most=self.max_epochs,
-            certified=bool(problem.task.exact_argmax),
-            facts=problem.facts,
             began=began,
         )
         facts = {

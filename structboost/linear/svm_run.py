@@ -19,14 +19,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.calls import separation, stacked
 from structboost.contract.exactness import check_found, probe_argmax
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.linear.designs import Design, check_sizes, designs_of, stacked_without_gaps
-from structboost.linear.linear_fit import approached
+from structboost.linear.problem import LinearProblem, approached
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
@@ -51,7 +51,7 @@ _LARGEST = 1e150
 _PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
 
 
-class HingeProblem:
+class HingeProblem(LinearProblem):
     """Minimiser of ``C mean(structured hinge) + |w|^2 / 2`` over linear functions.
 
     A round is an exact pass, after steps on the cuts of the passes before it.
@@ -93,6 +93,7 @@ class HingeProblem:
         self._tol, self._average = float(tol), average
         stack = stacked_without_gaps(task, X, active)
         self.task = task.for_inputs(X)
+        self.is_exact = bool(self.task.exact_argmax)
         probe_argmax(self.task, X, Y, stack.offsets)
         self.designs: Mapping[str, Design] = designs_of(
             task.kinds, stack, active, standardise=standardise
@@ -115,8 +116,8 @@ class HingeProblem:
         # Outputs and flat scores of the last pass, whose cuts are not added yet.
         self._last_pass: tuple[FoundOutputs, FloatArray] | None = None
 
+    @override
     def begin(self, C: float) -> None:
-        """Continue with another C, with the same cuts and scaled multipliers."""
         if (relative_gap(self.primal, self.bound) or 0.0) > self._tol:
             self._next_weights()
         factor = C / self._C
@@ -150,20 +151,20 @@ class HingeProblem:
         # Squares of tiny features are too small for a float.
         return unit if np.isfinite(unit) else 1.0
 
+    @override
     def facts(self) -> dict[str, int]:
-        """Return further values of the record of a round."""
         return {
             "cuts": self._solver.n_cuts,
             "columns": int(np.count_nonzero(self._best)),
             "oracle_calls": self._n_first + self._n_passes,
         }
 
+    @override
     def matrices(self) -> dict[str, FloatArray]:
-        """Return the best weights so far, by kind."""
         return {at.kind: self._parts.matrix(self._best, at) for at in self._parts.layouts}
 
+    @override
     def improve(self) -> None:
-        """Make steps on the cuts so far, and an exact pass at the weights that they lead to."""
         weights = self._next_weights()
         raise_if_interrupted()
         flat, scores = self._parts.scores(weights)
@@ -171,7 +172,7 @@ class HingeProblem:
         outputs = merge_kinds(separated, self._parts, scores)
         hinges = np.maximum(outputs.violations, 0.0)
         cached = self._solver.cached_violations(flat)
-        if self.task.exact_argmax:
+        if self.is_exact:
             check_found(hinges, cached, outputs.losses, scores)
         risk = float(self._budgets @ np.maximum(hinges, cached))
         primal = 0.5 * float(weights @ weights) + risk

@@ -1,0 +1,366 @@
+"""Solvers of the likelihood of chains against enumeration and an independent solver."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from structboost import StructBoostTagger
+from structboost.errors import TaskError
+from structboost.inference.chain import space_of_sums
+from structboost.linear.designs import SameColumns
+from structboost.linear.dual_chain import DualChain, chain_problem
+from structboost.linear.primal_chain import PrimalChain, slopes_of
+from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.linear.problem import ElasticNet
+from structboost.tasks.chain import ChainTask, Stretch, labelled_stretches
+
+N_FEATURES, N_STEP_FEATURES, N_TAGS = 6, 4, 3
+FORBIDDEN = [(0, 2), (None, 1), (2, None)]
+DUAL_AND_PRIMAL = [DualChain, PrimalChain]
+SOLVERS = [*DUAL_AND_PRIMAL, PrimalLikelihood]
+
+
+def is_allowed(x, tags):
+    """Whether tags have no pair of ``FORBIDDEN``."""
+    begins, ends = (x.begins, x.ends) if isinstance(x, Stretch) else (True, True)
+    ends_badly = len(tags) and ((begins and tags[0] == 1) or (ends and tags[-1] == 2))
+    return not ends_badly and (0, 2) not in itertools.pairwise(tags)
+
+
+class Problem:
+    """Tokens whose features 4 and 5 are equal, tags that partly follow, and all other tags."""
+
+    def __init__(self, seed=0, n=12, *, vectors=False, steps=False, forbidden=False, unknown=False):
+        rng = np.random.default_rng(seed)
+        self.task = ChainTask(
+            N_TAGS, vectors=vectors, step_features=steps, forbidden=FORBIDDEN if forbidden else []
+        )
+        X, Y = [], []
+        while len(X) < n:
+            size = int(rng.integers(1, 5))
+            table = rng.random((size, N_FEATURES)) < 0.4
+            table[:, 5] = table[:, 4]
+            tags = (table[:, 0] + table[:, 4] + (rng.random(size) < 0.2)) % N_TAGS
+            parts = [np.where(table, np.arange(N_FEATURES), -1)]
+            if vectors:
+                noise = rng.normal(5.0, [1.0, 9.0], (size, 2))
+                parts.append(3.0 * tags[:, None] + noise)
+            if steps:
+                table = rng.random((size - 1, N_STEP_FEATURES)) < 0.4
+                parts.append(np.where(table, np.arange(N_STEP_FEATURES), -1))
+            x = tuple(parts) if len(parts) > 1 else parts[0]
+            if forbidden and n % 2:
+                x = Stretch(x, begins=bool(len(X) % 2), ends=True)
+            if forbidden and not is_allowed(x, tags.tolist()):
+                continue
+            X.append(x)
+            Y.append(np.where(rng.random(size) < 0.3, -1, tags) if unknown else tags)
+        if unknown:
+            X, Y = labelled_stretches(X, Y)
+        self.X, self.Y = X, Y
+        self.weights = rng.dirichlet(np.full(len(X), 5.0))
+        self.allowed = is_allowed if forbidden else lambda x, z: True
+
+    def solver(self, solver, rows=None, **options):
+        rows = np.arange(len(self.X)) if rows is None else rows
+        active = ["token", "step"] if self.task.step_features else ["token"]
+        weights = self.weights[rows] / self.weights[rows].sum()
+        return solver(
+            self.task, [self.X[i] for i in rows], [self.Y[i] for i in rows], weights,
+            active=active, **options,
+        )  # fmt: skip
+
+    def joint(self, problem, x, tags):
+        """Joint feature, kind after kind, as the weights of a problem stand."""
+        content = x.x if isinstance(x, Stretch) else x
+        parts = content if isinstance(content, tuple) else (content,)
+        out = {kind: np.zeros_like(w) for kind, w in problem.matrices().items()}
+        for t, tag in enumerate(tags):
+            row = parts[0][t]
+            out["token"][[*row[(row >= 0)], -1], tag] += 1.0
+            if "vector" in out:
+                out["vector"][:, tag] += problem.designs["vector"].matrix(parts[1][t : t + 1])[0]
+            if t:
+                row = parts[-1][t - 1] if self.task.step_features else np.zeros(0, int)
+                out["step"][[*row[row >= 0], -1], tags[t - 1] * N_TAGS + tag] += 1.0
+        return np.concatenate([out[kind].ravel() for kind in sorted(out)])
+
+    def objective(self, problem, C, l1_ratio):
+        """Objective of positive and negative parts of all weights, and its slope."""
+        outputs = [
+            [z for z in itertools.product(range(N_TAGS), repeat=len(y)) if self.allowed(x, z)]
+            for x, y in zip(self.X, self.Y, strict=True)
+        ]
+        every = [
+            np.array([self.joint(problem, x, z) for z in of_x])
+            for x, of_x in zip(self.X, outputs, strict=True)
+        ]
+        true = [self.joint(problem, x, y.tolist()) for x, y in zip(self.X, self.Y, strict=True)]
+
+        def objective(parts):
+            w = np.subtract(*np.split(parts, 2))
+            value = (1 - l1_ratio) / 2 * w @ w + l1_ratio * parts.sum()
+            slope = (1 - l1_ratio) * w
+            for weight, of_all, of_true in zip(self.weights, every, true, strict=True):
+                value += C * weight * (logsumexp(of_all @ w) - of_true @ w)
+                slope = slope + C * weight * (softmax(of_all @ w) @ of_all - of_true)
+            return value, np.concatenate((slope + l1_ratio, l1_ratio - slope))
+
+        return objective
+
+
+def flat(problem):
+    """All weights, kind after kind."""
+    matrices = problem.matrices()
+    return np.concatenate([matrices[kind].ravel() for kind in sorted(matrices)])
+
+
+CASES = [
+    {},
+    {"l1_ratio": 0.2},
+    {"l1_ratio": 0.5, "C": 40.0},
+    {"vectors": True},
+    {"vectors": True, "l1_ratio": 0.3},
+    {"forbidden": True},
+    {"forbidden": True, "n": 11},
+    {"unknown": True},
+    {"steps": True},
+    {"steps": True, "vectors": True, "forbidden": True, "n": 11},
+    {"steps": True, "l1_ratio": 0.3},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_optimum_and_bounds_are_those_of_an_independent_solver(solver, case):
+    C, l1_ratio = case.get("C", 6.0), case.get("l1_ratio", 0.0)
+    if solver is DualChain and l1_ratio and "steps" in case:
+        pytest.skip("the dual solver has no l1 norm beside features of steps")
+    examples = Problem(**{name: of for name, of in case.items() if name not in ("C", "l1_ratio")})
+    problem = examples.solver(solver, l1_ratio=l1_ratio)
+    problem.begin(C)
+    objective, n = examples.objective(problem, C, l1_ratio), 2 * len(flat(problem))
+    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000, "maxfun": 5000}
+    best = minimize(
+        objective, np.zeros(n), jac=True, bounds=[(0, None)] * n, method="L-BFGS-B", options=options
+    )
+    weights = np.subtract(*np.split(best.x, 2))
+    for _ in range(400):
+        problem.improve()
+        assert problem.bound <= best.fun * (1 + 1e-7)
+        parts = np.concatenate((np.maximum(flat(problem), 0), np.maximum(-flat(problem), 0)))
+        value = objective(parts)[0]
+        # Quasi-Newton steps count the positive and the negative part of a weight.
+        assert problem.primal >= value * (1 - 1e-9)
+        if not l1_ratio:
+            assert problem.primal == pytest.approx(value, rel=1e-9)
+        if problem.primal - problem.bound < 1e-6 * problem.primal:
+            break
+    assert [problem.bound, problem.primal] == pytest.approx([best.fun] * 2, rel=1e-4)
+    np.testing.assert_allclose(flat(problem), weights, atol=0.03)
+    if l1_ratio:
+        assert flat(problem)[np.abs(weights) > 0.05].all()
+        assert np.count_nonzero(flat(problem)) < len(weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [{}, {"l1_ratio": 0.3}, {"steps": True}], ids=str)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [*zip(SOLVERS, SOLVERS, strict=True), *itertools.permutations(DUAL_AND_PRIMAL)],
+)
+def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second, case):
+    examples, rows = Problem(2, 40, steps="steps" in case), np.arange(0, 40, 2)
+    options = {name: of for name, of in case.items() if name == "l1_ratio"}
+    part = examples.solver(first, rows, **options)
+    for C in (10.0, 20.0):
+        part.begin(C)
+        for _ in range(60):
+            part.improve()
+    warm, cold = (examples.solver(second, **options) for _ in range(2))
+    warm.adopt(part.result(), rows, 30.0)
+    cold.begin(30.0)
+    warm.improve()
+    cold.improve()
+    if first is second or second is PrimalChain:
+        assert warm.primal < cold.primal
+    for problem in (warm, cold):
+        for _ in range(100):
+            problem.improve()
+    assert warm.primal == pytest.approx(cold.primal, rel=1e-3)
+    assert warm.bound <= cold.primal * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", DUAL_AND_PRIMAL)
+def test_a_weight_of_two_is_an_example_twice(solver):
+    examples, ends = Problem(6), []
+    for rows, weights in (([*range(12)], [2.0] + [1.0] * 11), ([0, *range(12)], np.ones(13))):
+        X, Y = [examples.X[i] for i in rows], [examples.Y[i] for i in rows]
+        problem = solver(examples.task, X, Y, np.array(weights) / 13, active=["token"])
+        problem.begin(6.0)
+        for _ in range(60):
+            problem.improve()
+        ends.append((problem.primal, problem.bound))
+    assert ends[0] == pytest.approx(ends[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", DUAL_AND_PRIMAL)
+@pytest.mark.parametrize("has_steps", [False, True])
+def test_large_scores_and_empty_sequences_end_in_finite_weights(solver, has_steps):
+    task = ChainTask(2, step_features=has_steps)
+    X = [np.zeros((0, 1), int)] + [np.array([[0], [1], [0]])] * 2
+    X = [(x, x[1:]) for x in X] if has_steps else X
+    Y = [np.zeros(0, int), np.array([0, 1, 0]), np.array([0, 1, 1])]
+    problem = solver(task, X, Y, np.full(3, 1 / 3), active=["token", "step"][: 1 + has_steps])
+    for C, gap in ((1e9, np.inf), (1.0, 1e-3)):
+        problem.begin(C)
+        for _ in range(40):
+            problem.improve()
+        assert np.isfinite(flat(problem)).all()
+        assert np.isfinite([problem.primal, problem.bound]).all()
+        assert problem.bound <= problem.primal * (1 + 1e-6)
+        assert problem.primal - problem.bound <= gap * problem.primal
+
+
+def test_a_forbidden_tag_of_training_is_named():
+    X, Y = [np.array([[0], [1]])] * 2, [np.array([0, 0]), np.array([0, 1])]
+    with pytest.raises(TaskError, match=r"Y\[1\]"):
+        DualChain(ChainTask(2, forbidden=[(0, 1)]), X, Y, np.full(2, 0.5), active=["token"])
+
+
+def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
+    plain, steps = Problem(), Problem(steps=True)
+    long = ChainTask(2), [np.zeros((300, 1), int)], [np.zeros(300, int)], np.ones(1)
+    assert isinstance(chain_problem(*long, active=["token"]), PrimalChain)
+    for examples in (plain, steps):
+        assert isinstance(examples.solver(chain_problem), DualChain)
+    assert isinstance(plain.solver(chain_problem, l1_ratio=0.1), DualChain)
+    assert isinstance(steps.solver(chain_problem, l1_ratio=0.1), PrimalChain)
+    monkeypatch.setattr("structboost.linear.dual_chain._MOST_PAIRS", 10)
+    monkeypatch.setattr("structboost.linear.dual_chain._MOST_PAIRS_OF_STEPS", 10)
+    for examples in (plain, steps):
+        assert isinstance(examples.solver(chain_problem), PrimalChain)
+
+
+# -- pairs of tags that training has ---------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_pairs_that_training_lacks_score_zero_at_the_optimum():
+    examples = Problem(1, 8)
+    problem = examples.solver(chain_problem, transitions="seen")
+    seen = np.zeros(N_TAGS**2, bool)
+    for y in examples.Y:
+        seen[y[:-1] * N_TAGS + y[1:]] = True
+    assert 0 < seen.sum() < len(seen)
+    problem.begin(8.0)
+    has_weight = np.concatenate((seen, seen, np.ones(len(flat(problem)) - 2 * len(seen), bool)))
+    objective = examples.objective(problem, 8.0, 0.0)
+
+    def of_seen(weights):
+        value, slope = objective(np.concatenate((weights * has_weight, np.zeros(len(weights)))))
+        return value, slope[: len(weights)] * has_weight
+
+    best = minimize(of_seen, np.zeros(len(has_weight)), jac=True, tol=1e-10).fun
+    for _ in range(60):
+        problem.improve()
+    assert [problem.primal, problem.bound] == pytest.approx([best] * 2, rel=1e-4)
+    assert not problem.matrices()["step"][-1][~seen].any()
+
+
+@pytest.mark.parametrize("largest", [1.0, 30.0, 60.0, 2000.0])
+@pytest.mark.parametrize("has_forbidden", [False, True])
+def test_sums_over_listed_pairs_equal_sums_over_all(largest, has_forbidden):
+    n_tags, starts = 5, np.cumsum([0, 1, 0, 4, 7, 2])
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sequences = starts, np.zeros(14, int), rng.dirichlet(np.ones(5)), np.ones((5, 2), bool)
+        forbidden = [(0, 1), (None, 2), (1, None)] if has_forbidden else []
+        penalties = ChainTask(n_tags, forbidden=forbidden).penalties
+        seen = np.sort(rng.choice(n_tags**2, 10, replace=False))
+        transitions = np.zeros((1, n_tags**2))
+        # Tags that listed pairs make unlikely may be the most likely ones by their tokens.
+        transitions[0, seen] = rng.choice([largest, -largest, 0.5], 10)
+        scores = rng.choice([0.0, largest, -0.3], (14, n_tags))
+        ends = []
+        for listed in (np.zeros(0, np.int64), np.union1d(seen, np.flatnonzero(penalties[0] < 0))):
+            slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
+            space = (*np.empty((2, 7, n_tags)), space_of_sums(starts, n_tags))
+            sums = slopes_of(slopes, transitions, sequences, penalties, listed, space, of_pairs)
+            ends.append((*sums, slopes, of_pairs[:, seen]))
+        for by_list, by_all in zip(*ends, strict=True):
+            np.testing.assert_allclose(by_list, by_all, rtol=1e-6, atol=1e-6 * max(1, largest / 30))
+
+
+# -- equal columns and penalties -------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=50, deadline=None)
+def test_equal_columns_are_one_column_of_the_same_scores_and_norm(seed):
+    rng = np.random.default_rng(seed)
+    table = rng.random((5, 4))[:, rng.integers(0, 4, 9)] < 0.5
+    columns = SameColumns(np.where(table, np.arange(9), -1), 9)
+    groups, starts = columns.entries
+    matrix = np.zeros((5, len(columns.values)))
+    np.add.at(matrix, (np.repeat(np.arange(5), np.diff(starts)), groups), columns.values[groups])
+    weights = rng.normal(size=(len(columns.values), 2))
+    spread = columns.spread(weights)
+    np.testing.assert_allclose(matrix @ weights, table @ spread, atol=1e-12)
+    assert np.square(spread).sum() == pytest.approx(np.square(weights).sum())
+    assert len(columns.values) == len({tuple(column) for column in table.T})
+
+
+@settings(deadline=None)
+@given(st.floats(0, 0.95), st.lists(st.floats(-5, 5), min_size=1, max_size=4), st.floats(1, 3))
+def test_the_conjugate_is_the_largest_difference(l1_ratio, slopes, scale):
+    net, slopes = ElasticNet(l1_ratio), np.array(slopes)
+    best = net.best(slopes, scale)
+
+    def difference(w):
+        return float(slopes @ w) - net.value(w, scale)
+
+    assert net.conjugate(slopes, scale) == pytest.approx(difference(best), abs=1e-9)
+    for step in np.random.default_rng(0).normal(size=(20, len(slopes))):
+        assert difference(best + step) <= difference(best) + 1e-9
+
+
+def test_names_that_say_nothing_have_weights_of_zero(tmp_path):
+    rng = np.random.default_rng(0)
+    tables = rng.random((60, 5, 20)) < 0.3
+    X = [[{f"f{j:02d}": 1 for j in np.flatnonzero(row)} | {"b": 1} for row in x] for x in tables]
+    y = [[("no", "yes")[int(row[3])] for row in x] for x in tables]
+    plain, sparse = (StructBoostTagger(C=60.0, l1_ratio=ratio).fit(X, y) for ratio in (0.0, 0.9))
+    assert np.count_nonzero(plain.feature_weights_.any(axis=1)) == 21
+    used = sparse.feature_weights_.any(axis=1)
+    assert used[sparse.feature_names_.index("f03")]
+    assert used.sum() < 10
+    n = sum(np.count_nonzero(sparse.model_.matrix(kind)) for kind in ("token", "step"))
+    assert f"{n} weights are not zero" in repr(sparse)
+    sparse.save(tmp_path / "tagger")
+    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    assert loaded.l1_ratio == 0.9
+    assert loaded.predict(X) == sparse.predict(X) == y
+    tagger = StructBoostTagger(weak_learner="linear", C=20.0, l1_ratio=0.9)
+    functions = tagger.fit(list(tables.astype(float)), y).model_.members["token"].learners
+    assert np.flatnonzero(functions.coefficients.any(axis=0)).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"objective": "hinge"}, r"0\.5, which .* does not read; leave it out"),
+        ({"weak_learner": "tree"}, r"0\.5, which .* does not read; leave it out"),
+        *(({"l1_ratio": value}, str(value)) for value in (1.0, -0.1, np.nan)),
+    ],
+)
+def test_a_ratio_out_of_range_or_that_nothing_reads_is_refused(parameters, message):
+    with pytest.raises(ValueError, match=f"l1_ratio is {message}"):
+        StructBoostTagger(**{"l1_ratio": 0.5} | parameters).fit([[{"a": 1}]] * 4, [["B"]] * 4)
