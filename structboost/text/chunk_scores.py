@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -177,41 +178,31 @@ def chunk_scores(
     accuracy of the tags: 0.7500
     """
     coder, true, predicted, starts = _read(y_true, y_pred, scheme)
-    a, b = coder.find(true, starts), coder.find(predicted, starts)
-    kinds = [k for k in range(len(coder.kinds)) if (a.kinds == k).any() or (b.kinds == k).any()]
-    # Borders alone pair the chunks, because chunks of one side do not overlap.
-    of_a, of_b = (chunks.first * (len(true) + 1) + chunks.sizes for chunks in (a, b))
-    _, in_a, in_b = np.intersect1d(of_a, of_b, return_indices=True)
-    partner = np.full(len(a.first), -1)
-    partner[in_a] = b.kinds[in_b]
-    is_correct = partner == a.kinds
-    n_kinds = len(coder.kinds)
-    n_true, n_predicted, n_correct = (
-        np.bincount(of, minlength=n_kinds) for of in (a.kinds, b.kinds, a.kinds[is_correct])
+    (of_true, at_true), (of_predicted, at_predicted) = (
+        _kinds_of(coder.find(tags, starts), len(tags)) for tags in (true, predicted)
     )
-    by_kind = {
-        coder.kinds[k]: KindScores(int(n_true[k]), int(n_predicted[k]), int(n_correct[k]))
-        for k in kinds
-    }
-    total = KindScores(len(a.first), len(b.first), int(is_correct.sum()))
-    fates, is_spurious = _fates(a, b, partner, len(true))
-    errors = {
-        coder.kinds[k]: {
-            **{name: int(((fates == f) & (a.kinds == k)).sum()) for f, name in enumerate(_FATES)},
-            "spurious": int((is_spurious & (b.kinds == k)).sum()),
-        }
-        for k in kinds
-    }
-    is_confused = (partner >= 0) & ~is_correct
-    pairs, counts = np.unique(
-        np.stack([a.kinds[is_confused], partner[is_confused]]), axis=1, return_counts=True
-    )
-    confusions = {
-        (coder.kinds[i], coder.kinds[j]): n
-        for (i, j), n in zip(pairs.T.tolist(), counts.tolist(), strict=True)
-    }
+    names = coder.kinds
+    used = sorted({*of_true.values(), *of_predicted.values()})
+    errors = {names[k]: dict.fromkeys((*_FATES, "spurious"), 0) for k in used}
+    confusions: Counter[tuple[str, str]] = Counter()
+    for (first, end), kind in of_true.items():
+        partner, near = of_predicted.get((first, end)), set(at_predicted[first:end].tolist()) - {-1}
+        fate = "both" if near else "missed"
+        if partner is not None:
+            fate = "correct" if partner == kind else "other kind"
+        elif kind in near:
+            fate = "other borders"
+        errors[names[kind]][fate] += 1
+        if fate == "other kind" and partner is not None:
+            confusions[names[kind], names[partner]] += 1
+    for (first, end), kind in of_predicted.items():
+        errors[names[kind]]["spurious"] += bool((at_true[first:end] < 0).all())
+    n_true, n_predicted = (Counter(of.values()) for of in (of_true, of_predicted))
+    n_correct = {k: errors[names[k]]["correct"] for k in used}
+    by_kind = {names[k]: KindScores(n_true[k], n_predicted[k], n_correct[k]) for k in used}
+    total = KindScores(len(of_true), len(of_predicted), sum(n_correct.values()))
     accuracy = float(np.mean(true == predicted)) if len(true) else 0.0
-    return ChunkScores(by_kind, total, accuracy, errors, confusions)
+    return ChunkScores(by_kind, total, accuracy, errors, dict(confusions))
 
 
 def chunk_f1(
@@ -385,23 +376,11 @@ def _read(
     return ChunkTags(np.array(classes, dtype=object)), a[is_known], b[is_known], starts
 
 
-def _fates(a: Chunks, b: Chunks, partner: IntArray, n_tokens: int) -> tuple[IntArray, Any]:
-    """Return the fate of each true chunk, and whether predicted ones overlap no true one."""
-    true, predicted = (_owners(chunks, n_tokens) for chunks in (a, b))
-    overlap = (true >= 0) & (predicted >= 0)
-    i, j = true[overlap], predicted[overlap]
-    touched, touched_by_kind = np.zeros((2, len(a.first)), bool)
-    touched[i] = True
-    touched_by_kind[i[a.kinds[i] == b.kinds[j]]] = True
-    is_spurious = np.ones(len(b.first), bool)
-    is_spurious[j] = False
-    conditions = [partner == a.kinds, partner >= 0, touched_by_kind, touched]
-    return np.select(conditions, range(4), default=4), is_spurious
-
-
-def _owners(chunks: Chunks, n_tokens: int) -> IntArray:
-    """Return the index of the chunk of each token, -1 outside."""
-    owners = np.full(n_tokens, -1)
-    tokens = np.repeat(chunks.first - np.cumsum(chunks.sizes) + chunks.sizes, chunks.sizes)
-    owners[tokens + np.arange(len(tokens))] = np.repeat(np.arange(len(chunks.first)), chunks.sizes)
-    return owners
+def _kinds_of(chunks: Chunks, n_tokens: int) -> tuple[dict[tuple[int, int], int], IntArray]:
+    """Return the kind of each chunk by its borders, and that of each token, -1 outside."""
+    kinds = {}
+    of_tokens = np.full(n_tokens, -1)
+    for first, size, kind in zip(*(column.tolist() for column in chunks), strict=True):
+        kinds[first, first + size] = kind
+        of_tokens[first : first + size] = kind
+    return kinds, of_tokens

@@ -243,9 +243,6 @@ def write_tagged(
     is_list = isinstance(columns, Iterable) and not isinstance(columns, str | bytes)
     if columns is not None and not is_list:
         raise TypeError(f"columns is {shown(columns)}; give a list of names.")
-    check_ordered(X, "X", "give a list of sentences")
-    for k, one in enumerate(tags):
-        check_ordered(one, f"The argument {k} of tags", "give a list of tags for each sentence")
     if documents is not None:
         check_ordered(documents, "documents", "give the document of each sentence, or None")
     _check_encoding(encoding)
@@ -456,7 +453,7 @@ def _lines(
 ) -> Iterator[str]:
     check_ordered(X, "X", "give a list of sentences, such as [['Ada', 'sleeps']]")
     for k, one in enumerate(tags):
-        check_ordered(one, f"tags[{k}]", "give a list of tags for each sentence")
+        check_ordered(one, f"The argument {k} of tags", "give a list of tags for each sentence")
     sentences = list(X)
     of_tags = [list(one) for one in tags]
     for k, one in enumerate(of_tags):

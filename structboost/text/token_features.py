@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from hashlib import sha256
 from itertools import groupby
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,22 +39,6 @@ _COUNTS = np.array([1, 2, 4, 8, 32])
 _FRACTIONS = np.array([0.05, 0.35, 0.65, 0.95])
 
 
-class Elsewhere(NamedTuple):
-    """Bins of the occurrences of a word elsewhere in a text.
-
-    Attributes
-    ----------
-    frequency : str
-        Bin of the number of occurrences.
-    capitals : str
-        Bin of the fraction that begins with a capital letter, of those inside sentences.  It is
-        ``"none"`` without any.
-    """
-
-    frequency: str
-    capitals: str
-
-
 class WordCounts:
     """Counts of lower-cased words in a text, inside its sentences, and there with a capital.
 
@@ -79,15 +63,19 @@ class WordCounts:
                 table[lower] = (n + 1, inside + (t > 0), capital + (t > 0 and _is_capital(word)))
         return WordCounts(table)
 
-    def elsewhere(self, sentence: Sequence[str]) -> list[Elsewhere]:
-        """Return the bins of each word of a sentence of this text, without that occurrence."""
+    def elsewhere(self, sentence: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the bins of each word of a sentence of this text, without that occurrence.
+
+        They are those of the number of occurrences, and of the fraction of those inside sentences
+        that begins with a capital letter, ``"none"`` without any.
+        """
         bins = []
         for t, word in enumerate(sentence):
             n, inside, capital = self.table[word.lower()]
             inside -= t > 0
             capital -= t > 0 and _is_capital(word)
             fraction = _bin(_FRACTIONS, capital / inside) if inside else "none"
-            bins.append(Elsewhere(_bin(_COUNTS, n - 1), fraction))
+            bins.append((_bin(_COUNTS, n - 1), fraction))
         return bins
 
 
@@ -317,17 +305,15 @@ class TokenFeatures(
         names : ndarray of object, shape (n_names,)
             Keys of the dicts.
         """
-        return np.array(self._as_fitted()._names(), dtype=object)
-
-    def _names(self) -> list[str]:
-        names = [name for k in self._places() for name in self._names_of_word(k)]
-        if self.counts:
-            names += [f"{name}[{k}]" for k in self._near_places() for name in ("count", "capitals")]
-            names.append("case[0]")
-        names += [_named("word", a, b) for a, b in self._spans_of_words()]
-        names += [_named(column, a, b) for column in self.columns_ for a, b in self._spans()]
-        names += [name for column in self.columns_ for _, name in self._pairs(column)]
-        return names
+        fitted = self._as_fitted()
+        # A sentence whose words have all features at all places.
+        size = max(fitted.prefixes, fitted.suffixes, 1)
+        words = ("X" + "x" * size, "X" * size, "9" * size)
+        token = dict.fromkeys(fitted.columns_, "")
+        n = 2 * fitted.window + 3
+        tokens = [token | {fitted.word: word} for word in words for _ in range(n)]
+        names = dict.fromkeys(name for token in fitted._transformed([tokens])[0] for name in token)
+        return np.array(list(names), dtype=object)
 
     @override
     def save(self, path: str | PathLike[str]) -> None:
@@ -374,17 +360,14 @@ class TokenFeatures(
 
     def _check_parameters(self) -> None:
         """Raise TypeError or ValueError if a parameter is out of its range."""
-        for name in ("window", "prefixes", "suffixes", "column_ngrams"):
-            checked_whole_number(getattr(self, name), name, least=0)
-        checked_whole_number(self.word_ngrams, "word_ngrams")
-        checked_flag(self.shape, "shape")
-        checked_flag(self.case, "case")
+        for name in ("window", "prefixes", "suffixes", "column_ngrams", "word_ngrams"):
+            checked_whole_number(getattr(self, name), name, least=int(name == "word_ngrams"))
+        for name in ("shape", "case", "counts", "column_pairs"):
+            checked_flag(getattr(self, name), name)
         if not is_text(self.columns, AUTO):
             for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
                 if not isinstance(name, str):
                     raise TypeError(f"columns has {shown(name)}; give names, as strings.")
-        checked_flag(self.counts, "counts")
-        checked_flag(self.column_pairs, "column_pairs")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 
@@ -463,20 +446,23 @@ class TokenFeatures(
 
     def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
         """Return the words of a sentence, and the values of its columns."""
-        words = words_of(sentence, i, (self.word,))
+        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
+        words: list[str] = []
         columns: dict[str, list[str]] = {name: [] for name in self.columns_}
-        for t, token in enumerate(sentence if columns else ()):
+        for t, token in enumerate(sentence):
             is_dict = isinstance(token, Mapping)
+            word = token.get(self.word) if is_dict else token
+            if not isinstance(word, str):
+                remedy = f"give it a string {self.word!r}" if is_dict else "give words or dicts"
+                raise TypeError(f"X[{i}][{t}] is {shown(token)}; {remedy}.")
+            words.append(str(word))
             for name, values in columns.items():
                 value = token.get(name) if is_dict else None
                 if not isinstance(value, str | int | float | np.generic):
-                    if is_dict and name in token:
-                        what = f"{name!r} of X[{i}][{t}] is {shown(value)}, no text or number"
-                    else:
-                        what = f"X[{i}][{t}] is {shown(token)}, without the column {name!r} of fit"
                     raise ValueError(
-                        f"{what}; give each token as a dict with {self.word!r} and text for "
-                        f"{name!r}, or fit {type(self).__name__}(columns=[]) and the tagger "
+                        f"X[{i}][{t}] is {shown(token)}, without text or a number in the column "
+                        f"{name!r} of fit; give each token as a dict with {self.word!r} and text "
+                        f"for {name!r}, or fit {type(self).__name__}(columns=[]) and the tagger "
                         "without this column.  Vectors are added to what transform returns."
                     )
                 values.append(str(value))
@@ -503,17 +489,6 @@ class TokenFeatures(
                 if word.isdigit():
                     features["is_digit[0]"] = True
         return features
-
-    def _names_of_word(self, k: int) -> list[str]:
-        names = [f"word[{k}]"]
-        if k == 0:
-            names += [f"prefix[{n}]" for n in range(1, self.prefixes + 1)]
-            names += [f"suffix[{n}]" for n in range(1, self.suffixes + 1)]
-        names += [f"shape[{k}]"] if self.shape and abs(k) <= 1 else []
-        if self.case:
-            names += [f"is_title[{k}]", f"is_upper[{k}]"]
-            names += ["has_digit[0]", "is_digit[0]"] if k == 0 else []
-        return names
 
 
 def _digest(sentences: list[list[str]]) -> str:
@@ -557,33 +532,3 @@ def _add_spans(
 
 def _tokens(sentence: Any) -> Iterable[Any]:
     return () if isinstance(sentence, str) or not isinstance(sentence, Iterable) else sentence
-
-
-def words_of(sentence: Any, i: int, names: Sequence[str]) -> list[str]:
-    """Return the words of sentence ``i``, whose tokens are words or dicts.
-
-    Parameters
-    ----------
-    sentence : sequence
-        Tokens.
-    i : int
-        Index of the sentence, for errors.
-    names : sequence of str
-        Keys of a dict that may hold the word, of which the first one that it has is read.
-
-    Raises
-    ------
-    TypeError
-        If it is no sequence of words, or of dicts with one.
-    """
-    words = []
-    check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
-    for t, token in enumerate(sentence):
-        is_dict = isinstance(token, Mapping)
-        word = next((token[name] for name in names if name in token), None) if is_dict else token
-        if not isinstance(word, str):
-            wanted = " or ".join(map(repr, names))
-            remedy = f"give it a string {wanted}" if is_dict else "give words or dicts"
-            raise TypeError(f"X[{i}][{t}] is {shown(token)}; {remedy}.")
-        words.append(str(word))
-    return words

@@ -83,19 +83,6 @@ def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
     return sequences, words, np.array(list(map(len, sequences)), np.int64)
 
 
-def document_indices(documents: Any, n_sequences: int) -> IntArray | None:
-    """Return the index of the document of each sequence, after a check.
-
-    Raises
-    ------
-    ValueError
-        If there is not one for each sequence.
-    """
-    if documents is None:
-        return None
-    return group_indices(documents, "documents", n_sequences)
-
-
 def nearby_means(
     words: Sequence[str],
     lengths: IntArray,
@@ -124,22 +111,22 @@ def nearby_means(
         Means over the tokens of the same word in the other sequences nearby; NaN without any.
     """
     n = len(lengths)
-    radius = min(radius, n)
     of_token = np.repeat(np.arange(n), lengths)
-    ids = np.unique(np.array(words, dtype=object), return_inverse=True)[1] if words else of_token
-    if documents is None:
-        base = ids * n
-        low, high = np.maximum(of_token - radius, 0), np.minimum(of_token + radius, n - 1)
-    else:
-        base = (ids * (int(documents.max(initial=0)) + 1) + documents[of_token]) * n
-        low, high = np.zeros_like(of_token), np.full_like(of_token, n - 1)
-    keys = base + of_token
+    groups = np.unique(np.array(words, dtype=object), return_inverse=True)[1] if words else of_token
+    if documents is not None:
+        groups = groups * (int(documents.max(initial=0)) + 1) + documents[of_token]
+        radius = n
+    keys = groups * n + of_token
     order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    sums = np.zeros((len(words) + 1, probabilities.shape[1]))
+    ordered, sums = keys[order], np.zeros((len(words) + 1, probabilities.shape[1]))
     np.cumsum(probabilities[order], axis=0, out=sums[1:])
-    first, last = np.searchsorted(ordered, base + low), np.searchsorted(ordered, base + high + 1)
-    here, after = np.searchsorted(ordered, keys), np.searchsorted(ordered, keys, side="right")
+    first, here, after, last = (
+        np.searchsorted(ordered, groups * n + sequence)
+        for sequence in (
+            np.maximum(of_token - radius, 0), of_token, of_token + 1,
+            np.minimum(of_token + radius + 1, n),
+        )
+    )  # fmt: skip
     totals = sums[last] - sums[first] - (sums[after] - sums[here])
     counts = (last - first - (after - here)).astype(np.float64)
     counts[counts == 0] = np.nan
@@ -161,43 +148,29 @@ class TagLexicon:
         self.words, self.weights = list(words), weights
         self._rows = {word: k for k, word in enumerate(self.words)}
 
-    @classmethod
-    def of(
-        cls, words: Sequence[str], tags: IntArray, n_tags: int, weights: FloatArray
-    ) -> TagLexicon:
-        """Return the lexicon of tokens, whose tags are -1 where they are unknown."""
-        lexicon = cls(list(dict.fromkeys(words)), np.zeros((len(set(words)), n_tags)))
-        is_known = tags >= 0
-        np.add.at(
-            lexicon.weights, (lexicon._indices(words)[is_known], tags[is_known]), weights[is_known]
-        )
-        return lexicon
+    def rows(self, words: Sequence[str]) -> IntArray:
+        """Return the row of each word, -1 for words that are not here."""
+        return np.array([self._rows.get(word, -1) for word in words], np.int64)
 
-    def fractions(self, words: Sequence[str], without: TagLexicon | None = None) -> FloatArray:
+    def fractions(self, rows: IntArray, without: FloatArray | float = 0.0) -> FloatArray:
         """Return the fraction of each tag for each word, NaN for words that are not here.
 
         Parameters
         ----------
-        words : sequence of str, shape (n_tokens,)
-            The words.
-        without : TagLexicon, optional
-            Lexicon of a part of the same tokens, which is subtracted.
+        rows : ndarray of int, shape (n_tokens,)
+            Rows of the words.
+        without : ndarray, shape (n_words, n_tags), or 0
+            Weights of a part of the same tokens, which are subtracted.
 
         Returns
         -------
         fractions : ndarray, shape (n_tokens, n_tags)
         """
-        weights = np.vstack([self.weights, np.zeros(self.weights.shape[1])])
-        if without is not None:
-            weights[self._indices(without.words)] -= without.weights
+        weights = np.vstack([self.weights - without, np.zeros(self.weights.shape[1])])
         totals = weights.sum(axis=1, keepdims=True)
         # Differences of sums of equal weights are 0 up to rounding.
         totals[totals < _DUST * max(1.0, totals.max(initial=0.0))] = np.nan
-        return np.asarray(np.round(weights / totals, _DIGITS)[self._indices(words)])
-
-    def _indices(self, words: Sequence[str]) -> IntArray:
-        """Return the row of each word, -1 for words that are not here."""
-        return np.array([self._rows.get(word, -1) for word in words], np.int64)
+        return np.asarray(np.round(weights / totals, _DIGITS)[rows])
 
 
 def with_tags(
@@ -331,7 +304,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         n_jobs = checked_n_jobs(self.n_jobs)
         X, words, lengths = read_tokens(X, self._word)
         y = listed_tags(y, lengths.tolist())
-        of_documents = document_indices(documents, len(lengths))
+        of_documents = _document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
         held_out = _groups(estimator, of_documents)
@@ -357,16 +330,20 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
             tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
             tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
 
-            def lexicon(at: NDArray[np.bool_]) -> TagLexicon:
-                of_words = [word for word, inside in zip(words, at.tolist(), strict=True) if inside]
-                return TagLexicon.of(of_words, tags[at], len(self.classes_), weights[place][at])
+            lexicon = TagLexicon(list(dict.fromkeys(words)), np.zeros(0))
+            rows = lexicon.rows(words)
 
-            self._lexicon = lexicon(np.ones(len(words), bool))
+            def tag_weights(inside: NDArray[np.bool_]) -> FloatArray:
+                at, table = inside & (tags >= 0), np.zeros((len(lexicon.words), len(self.classes_)))
+                np.add.at(table, (rows[at], tags[at]), weights[place][at])
+                return table
+
+            lexicon.weights = tag_weights(np.ones(len(words), bool))
             fractions = np.empty((len(words), len(self.classes_)))
             for fold in range(int(folds.max()) + 1):
                 inside = folds[place] == fold
-                of_fold = lexicon(inside)
-                fractions[inside] = self._lexicon.fractions(words, of_fold)[inside]
+                fractions[inside] = lexicon.fractions(rows[inside], tag_weights(inside))
+            self._lexicon = lexicon
             inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
             self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight, **held_out)
         self.first_ = first
@@ -392,7 +369,8 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         TypeError, ValueError
             If ``X`` is not in the form of training.
         """
-        tags: list[list[Any]] = self._second().predict(self._inputs(X, documents))
+        inputs = self._inputs(X, documents)
+        tags: list[list[Any]] = self.second_.predict(inputs)
         return tags
 
     def predict_marginals(
@@ -415,9 +393,8 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         TypeError, ValueError
             If ``X`` is not in the form of training.
         """
-        probabilities: list[list[dict[Any, float]]] = self._second().predict_marginals(
-            self._inputs(X, documents)
-        )
+        inputs = self._inputs(X, documents)
+        probabilities: list[list[dict[Any, float]]] = self.second_.predict_marginals(inputs)
         return probabilities
 
     def score(
@@ -449,7 +426,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
             If the tags do not fit the tokens.
         """
         inputs = self._inputs(X, documents)
-        return float(self._second().score(inputs, y, sample_weight=sample_weight))
+        return float(self.second_.score(inputs, y, sample_weight=sample_weight))
 
     @override
     def save(self, path: str | PathLike[str]) -> None:
@@ -503,10 +480,6 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         tags.input_tags.two_d_array = False
         return tags
 
-    def _second(self) -> Any:
-        check_is_fitted(self)
-        return self.second_
-
     def _checked_estimator(self) -> Any:
         estimator = StructBoostTagger() if self.estimator is None else self.estimator
         if not hasattr(estimator, "predict_marginals") or isinstance(estimator, type):
@@ -534,9 +507,9 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         """Return the tokens with the features of the second stage."""
         check_is_fitted(self)
         X, words, lengths = read_tokens(X, self._word)
-        of_documents = document_indices(documents, len(lengths))
+        of_documents = _document_indices(documents, len(lengths))
         probabilities = self._probabilities(self.first_, X)
-        fractions = self._lexicon.fractions(words)
+        fractions = self._lexicon.fractions(self._lexicon.rows(words))
         return self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
 
     def _with_tags(
@@ -562,6 +535,10 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
             for token in tokens
         ]
         return np.array(rows, np.float64).reshape(-1, len(tags))
+
+
+def _document_indices(documents: Any, n_sequences: int) -> IntArray | None:
+    return None if documents is None else group_indices(documents, "documents", n_sequences)
 
 
 def _smaller_C(estimator: Any, fitted: Any, fraction: float) -> float | None:

@@ -150,14 +150,6 @@ def test_conversion_keeps_the_chunks_and_follows_the_scheme(tags, scheme):
     assert convert_tags([tags_in_scheme], scheme, scheme=scheme) == [tags_in_scheme]
 
 
-def test_scores_of_different_schemes_are_equal():
-    y_true = [["B-x", "I-x", "B-x", "O", "B-y"], ["B-x"]]
-    y_pred = [["B-x", "I-x", "O", "O", "B-x"], ["B-x"]]
-    wanted = chunk_f1(y_true, y_pred)
-    for a, b in product(SCHEMES, SCHEMES):
-        assert chunk_f1(convert_tags(y_true, a), convert_tags(y_pred, b)) == wanted
-
-
 def test_prefixes_alone_mark_chunks_without_a_kind():
     scores = chunk_scores([["B", "I", "O"]], [["B", "O", "O"]])
     assert list(scores.by_kind) == [""]

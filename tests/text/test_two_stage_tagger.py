@@ -61,11 +61,14 @@ def test_likely_tags_become_features_by_the_lower_bounds_of_their_bins():
 def test_fractions_are_those_of_a_loop_over_tokens_of_other_folds(tokens):
     weights = np.linspace(0.1, 1.3, len(tokens))
 
-    def lexicon(at):
-        tags = np.array([tokens[i][1] for i in at], np.int64)
-        return TagLexicon.of([tokens[i][0] for i in at], tags, 2, weights[at])
+    def tag_weights(at):
+        table = np.zeros((4, 2))
+        for word, tag, weight in ((*tokens[i][:2], weights[i]) for i in at):
+            table["abcd".index(word), tag] += weight * (tag >= 0)
+        return table
 
     everything = np.arange(len(tokens))
+    lexicon = TagLexicon("abcd", tag_weights(everything))
     for fold in range(3):
         inside = np.array([i for i in everything if tokens[i][2] == fold], np.int64)
         wanted = np.full((4, 2), np.nan)
@@ -77,7 +80,7 @@ def test_fractions_are_those_of_a_loop_over_tokens_of_other_folds(tokens):
             ]  # fmt: skip
             if sum(totals):
                 wanted[row] = np.array(totals) / sum(totals)
-        fractions = lexicon(everything).fractions(list("abcd"), lexicon(inside))
+        fractions = lexicon.fractions(lexicon.rows(list("abcd")), tag_weights(inside))
         np.testing.assert_allclose(fractions, wanted, atol=1e-8)
 
 
