@@ -93,22 +93,28 @@ def fit_on_known_decisions(
     few = np.arange(-(-n // _PARTS))
     gap, bound, n_solves = 1.0, -np.inf, 0
     trainer.task = task.with_problem(pool)
+
+    def judged(slack: FloatArray) -> tuple[float, float, bool]:
+        """Return primal value and gap, and whether few enough of the hinge is missed."""
+        missed = trainer.C_ * float(np.nanmean(slack))
+        primal = trainer.objective_ + missed
+        # Where the trainer gave up, only what exact solves miss can become smaller.
+        gave_up = trainer.history_[-1]["gap"] > trainer.tol
+        gap = (primal - bound) / primal if primal else 0.0
+        return primal, gap, gap <= tol or (gave_up and missed <= tol * primal)
+
     try:
         while True:
             trainer.tol = max(0.5 * tol, min(_COARSEST, _INNER_GAP * gap))
             uninterrupted(partial(trainer.fit, X, Y))
-            trainer.C = C = trainer.C_
+            trainer.C = trainer.C_
             bound = max(bound, float(trainer.history_[-1]["bound"]))
-            # Where the trainer gave up, only what exact solves miss can become smaller.
-            gave_up = trainer.history_[-1]["gap"] > trainer.tol
             costs = costs_of(trainer, X) - 0.5 * Y.costs
             best = pool.solve_all(costs)
             better = problem.improve_all(costs, best)
             pool.add(better)
             slack = _slack(problem, costs, best, better)
-            primal = trainer.objective_ + C * float(slack.mean())
-            gap = (primal - bound) / primal if primal else 0.0
-            is_close = slack.mean() * C <= tol * primal if gave_up else gap <= tol
+            primal, gap, is_close = judged(slack)
             if slack.any() and not is_close:
                 continue
             slack[:] = np.nan
@@ -120,11 +126,8 @@ def fit_on_known_decisions(
                 pool.add(decisions)
                 n_solves += len(rows)
                 slack[rows] = _slack(problem, costs[rows], best[rows], decisions)
-                missed = C * float(np.nanmean(slack))
-                primal = trainer.objective_ + missed
-                gap = (primal - bound) / primal if primal else 0.0
-                is_close = is_last or gap <= tol or (gave_up and missed <= tol * primal)
-                if not is_close:
+                primal, gap, is_close = judged(slack)
+                if not (is_close or is_last):
                     break
             few = (few + len(few)) % n
             is_certified = not np.isnan(slack).any()
@@ -139,7 +142,7 @@ def fit_on_known_decisions(
                     "decisions": len(pool.decisions),
                 }
             )
-            if is_certified and is_close:
+            if is_certified and (is_close or is_last):
                 break
     finally:
         trainer.task, trainer.tol = task, tol

@@ -164,14 +164,6 @@ def test_costs_of_any_size_have_the_same_decisions(size):
     np.testing.assert_array_equal(model.fit(x, size * costs).predict(x), decided)
 
 
-def test_order_of_arrays_in_memory_makes_no_difference():
-    x, costs = travel(40)
-    model = PredictThenOptimize(ROUTES, C=10.0, random_state=0)
-    predicted = model.fit(x, costs).predict_costs(x)
-    turned = model.fit(np.asfortranarray(x), np.asfortranarray(costs)).predict_costs(x)
-    np.testing.assert_array_equal(turned, predicted)
-
-
 def fitted_state(model):
     return {name: value for name, value in vars(model).items() if name.endswith("_")}
 

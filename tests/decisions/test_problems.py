@@ -1,0 +1,353 @@
+"""Decision problems against enumeration, and errors that name the argument or the instance."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from itertools import combinations, permutations, product
+
+import highspy
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structboost import check_task
+from structboost.decisions import (
+    AcyclicPath,
+    Assignment,
+    Choose,
+    GridPath,
+    Knapsack,
+    LinearProgram,
+    MatroidBasis,
+    PredictThenOptimizeTask,
+    ShortestPath,
+    SolvedBy,
+    Tour,
+)
+from structboost.errors import TaskError
+
+WEIGHTS = np.array([[2.0, 3.0, 4.0, 1.0], [1.0, 1.0, 0.0, 2.0]])
+ROOM = np.array([6.0, 2.0])
+EDGES = list(combinations(range(4), 2))
+SUBSETS = np.array(list(product((0.0, 1.0), repeat=4)))
+
+
+def is_forest(edges):
+    return nx.is_forest(nx.Graph([EDGES[e] for e in edges])) if edges else True
+
+
+def rows_of(sets, n):
+    """Sets of items as rows of zeros and ones."""
+    return np.array([np.isin(np.arange(n), [*items]).astype(float) for items in sets])
+
+
+def paths_of(problem):
+    """All paths of an acyclic graph."""
+    graph = nx.DiGraph(problem.arcs.tolist())
+    arcs = [tuple(arc) for arc in problem.arcs.tolist()]
+    paths = nx.all_simple_paths(graph, problem.source, problem.target)
+    return rows_of([map(arcs.index, itertools.pairwise(path)) for path in paths], len(arcs))
+
+
+def tours_of(n):
+    """All tours through n nodes."""
+    edges = list(combinations(range(n), 2))
+    rings = [zip((0, *rest), (*rest, 0), strict=True) for rest in permutations(range(1, n))]
+    return rows_of([[edges.index(tuple(sorted(e))) for e in ring] for ring in rings], len(edges))
+
+
+def listed_problems(rng):
+    """Problems, and all their decisions."""
+    maximize = bool(rng.integers(2))
+    nodes = int(rng.integers(2, 7))
+    arcs = [(i, j) for i, j in combinations(range(nodes), 2) if j == i + 1 or rng.random() < 0.5]
+    names = rng.permutation(nodes)
+    arcs = names[np.array(arcs)[rng.permutation(len(arcs))]]
+    acyclic, grid = AcyclicPath(arcs, int(names[0]), int(names[-1])), GridPath(2, 3)
+    limits = (WEIGHTS, ROOM), (WEIGHTS[:1], 6.0), (WEIGHTS[:1] / 3, 2.0)
+    fitting = [SUBSETS[(SUBSETS @ W.T <= room).all(axis=1)] for W, room in limits]
+    assigned = [np.eye(3)[list(p)].ravel() for p in permutations(range(3))]
+    of_two = np.array([np.eye(3)[list(p)].ravel() for p in permutations(range(3), 2)])
+    of_columns = of_two.reshape(-1, 2, 3).transpose(0, 2, 1).reshape(-1, 6)
+    return [
+        (LinearProgram(WEIGHTS, ROOM, integrality=True, maximize=maximize), fitting[0]),
+        (Knapsack(WEIGHTS, ROOM), fitting[0]),
+        (Knapsack(WEIGHTS[0], 6), fitting[1]),
+        (Knapsack(WEIGHTS[:1] / 3, [2.0]), fitting[2]),
+        (Assignment(3, 3, maximize=maximize), np.array(assigned)),
+        (Assignment(2, 3, maximize=maximize), of_two),
+        (Assignment(3, 2, maximize=maximize), of_columns),
+        (Choose(5, 2, maximize=maximize), rows_of(combinations(range(5), 2), 5)),
+        (MatroidBasis(6, is_forest, maximize=maximize),
+         rows_of(filter(is_forest, combinations(range(6), 3)), 6)),
+        (acyclic, paths_of(acyclic)),
+        (ShortestPath(arcs, int(names[0]), int(names[-1])), paths_of(acyclic)),
+        (grid, paths_of(grid)),
+        (Tour(5), tours_of(5)),
+    ]  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 9999), st.sampled_from([1.0, 1e-8, 1e8]))
+def test_problems_return_the_best_of_all_decisions(seed, scale):
+    rng = np.random.default_rng(seed)
+    for problem, decisions in listed_problems(rng):
+        sign = 1.0 if problem.maximize else -1.0
+        costs = scale * rng.normal(size=(3, problem.n_items))
+        solved = problem.solve_all(costs)
+        begun = problem.solve_all(rng.normal(size=costs.shape))
+        before = begun.copy()
+        improved = problem.improve_all(costs, begun)
+        np.testing.assert_array_equal(begun, before)
+        for row, z, old, new in zip(costs, solved, begun, improved, strict=True):
+            assert (decisions == z).all(axis=1).any()
+            assert sign * z @ row == pytest.approx((sign * decisions @ row).max(), abs=1e-9 * scale)
+            np.testing.assert_array_equal(problem.solve(row), z)
+            assert sign * row @ new >= sign * row @ old - 1e-9 * scale
+            assert (decisions == new).all(axis=1).any()
+        if isinstance(problem, MatroidBasis):  # it knows no constraints
+            continue
+        for z in (*decisions, *rng.integers(0, 2, (9, problem.n_items)).astype(float)):
+            assert problem.is_feasible(z) == (decisions == z).all(axis=1).any()
+        assert not problem.is_feasible(0.5 * decisions[-1])
+        assert not problem.is_feasible(decisions[0][1:])
+
+
+@pytest.mark.parametrize("k", range(13))
+def test_solve_takes_lists_and_refuses_what_are_no_costs(k):
+    problem = listed_problems(np.random.default_rng(1))[k][0]
+    costs = np.arange(problem.n_items, dtype=np.float64)
+    expected = problem.solve(costs)
+    assert np.array_equal(problem.solve(costs.tolist()), expected)
+    assert np.array_equal(problem.solve_all([costs.tolist()]), [expected])
+    broken = np.where(costs == 0, np.nan, costs)
+    masked = np.ma.masked_array(costs, costs == 0)
+    for bad in (None, "a", 3.0, {}, list("abc"), [[1], [1, 2]], costs[None], broken, masked):
+        with pytest.raises(TaskError, match="costs"):
+            problem.solve(bad)
+    with pytest.raises(TaskError, match=r"costs\[0, 0\] is nan|X\[0\]: costs"):
+        problem.solve_all(broken[None])
+    # Compiled solvers would read, and write, beyond the end.
+    for other in (costs[:-1], np.append(costs, 1.0)):
+        for call in (problem.solve, lambda row: problem.solve_all(row[None])):
+            with pytest.raises(TaskError, match=f"are {len(other)} costs for {len(costs)} it"):
+                call(other)
+
+
+# -- paths ----------------------------------------------------------------------------------------
+
+
+def test_grid_has_the_arcs_of_pyepo():
+    assert GridPath(3, 4).arcs[:8].tolist() == [
+        [0, 1], [1, 2], [2, 3], [0, 4], [1, 5], [2, 6], [3, 7], [4, 5],
+    ]  # fmt: skip
+
+
+def test_a_flow_may_use_cycles_where_they_pay_and_its_path_has_none():
+    problem = ShortestPath([(0, 1), (1, 2), (2, 1), (0, 2), (2, 3), (1, 3)], 0, 3)
+    assert problem.solve(np.array([1.0, -3, 1, 9, 9, 1])).tolist() == [1, 1, 1, 0, 0, 1]
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        arcs = np.unique(rng.integers(0, 7, (20, 2)), axis=0)
+        arcs = np.concatenate((arcs[arcs[:, 0] != arcs[:, 1]], [(0, 3), (3, 6)]))
+        problem = ShortestPath(arcs, 0, 6)
+        flows = problem.solve_all(rng.normal(size=(10, len(arcs))))
+        for flow, path in zip(flows, problem.simplify_all(flows), strict=True):
+            assert (path <= flow).all()
+            assert problem.is_feasible(path)
+            nodes = problem.nodes_on_path(flow)
+            assert len(set(nodes)) == len(nodes) == path.sum() + 1
+            assert set(itertools.pairwise(nodes)) == set(map(tuple, arcs[path > 0].tolist()))
+        positive = problem.solve_all(rng.uniform(1, 2, size=(10, len(arcs))))
+        np.testing.assert_array_equal(problem.simplify_all(positive), positive)
+
+
+@pytest.mark.parametrize("path", [AcyclicPath, ShortestPath])
+def test_graphs_of_networkx_are_taken_with_arcs_in_order_and_nodes_by_name(path):
+    graph = nx.DiGraph([("home", "mill"), ("mill", "town"), ("home", "town"), ("town", "sea")])
+    problem = path(graph, "home", "sea")
+    by_index = path([(0, 1), (0, 2), (1, 2), (2, 3)], 0, 3)
+    assert problem.item_names == list(graph.edges)
+    costs = np.random.default_rng(0).normal(size=(10, 4))
+    np.testing.assert_array_equal(problem.solve_all(costs), by_index.solve_all(costs))
+    assert problem.nodes_on_path(np.array([1, 0, 1, 1])) == ["home", "mill", "town", "sea"]
+    for arcs, ends, message in (
+        (graph, ("home", "moon"), "target is 'moon'; give a node, such as 'home'"),
+        (graph, ("sea", "home"), "No path leads from source sea"),
+        (graph.to_undirected(), ("home", "sea"), r"no directions; give graph.to_directed\(\)"),
+        (nx.DiGraph(), (0, 1), "arcs is empty"),
+        ({0: 1}, (0, 1), r"networkx.DiGraph\(arcs\)"),
+        ([(0, 1), (2, 3)], (0, 3), "infeasible"),
+        ([(0, 1), (-1, 2)], (0, 1), r"arcs\[1, 0\] is -1; give whole numbers from 0"),
+        ([0, 1], (0, 1), r"arcs has shape \(2,\)"),
+        ([(0, 1), (1, 2)], (-2, 2), "source is -2; give a node, such as 0"),
+        ([(0, 1), (1, 2)], (0, 1.5), r"target is 1\.5"),
+        ([(0, 1), (1, 2)], (np.array([0, 1]), 2), "source is array"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            path(arcs, *ends)
+    with pytest.raises(ValueError, match="that holds a path"):
+        problem.nodes_on_path(np.zeros(4))
+    double = path(nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c")]), "a", "c")
+    assert double.item_names == [("a", "b", 0), ("a", "b", 1), ("b", "c", 0)]
+    flow = double.solve(np.array([3.0, 1.0, 1.0]))
+    assert double.simplify_all(flow[None]).tolist() == [[0, 1, 1]]
+    assert double.nodes_on_path(flow) == ["a", "b", "c"]
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def test_model_of_highs_gives_the_same_program():
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    z = [highs.addBinary() for _ in range(4)]
+    for row, room in zip(WEIGHTS, ROOM, strict=True):
+        highs.addConstr(sum(w * v for w, v in zip(row, z, strict=True)) <= room)
+    highs.addConstr(z[0] + z[1] >= 1)
+    highs.maximize(z[0] + z[1])
+    program = LinearProgram.from_highs(highs)
+    arrays = LinearProgram(
+        np.vstack((WEIGHTS, [[-1, -1, 0, 0]])), [*ROOM, -1], integrality=True, maximize=True
+    )
+    assert program.maximize
+    for costs in np.random.default_rng(0).normal(size=(10, 4)):
+        assert program.solve(costs) @ costs == pytest.approx(arrays.solve(costs) @ costs)
+    highs.addVariable(lb=2, ub=5, type=highspy.HighsVarType.kSemiContinuous)
+    with pytest.raises(ValueError, match="Variable 4 of the model is semi-continuous"):
+        LinearProgram.from_highs(highs)
+
+
+def test_program_is_pure_and_can_be_pickled():
+    program = LinearProgram(WEIGHTS, ROOM)
+    costs = -np.random.default_rng(0).uniform(size=(6, 4)).round(1)
+    first = program.solve_all(costs)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(program)).solve_all(costs), first)
+    np.testing.assert_array_equal(program.solve_all(costs[::-1])[::-1], first)
+    X = np.random.default_rng(1).normal(size=(6, 2))
+    task = PredictThenOptimizeTask(program)
+    check_task(task, X, task.best_decisions(X, costs))
+
+
+def test_a_bound_may_be_none_and_infeasible_and_unbounded_programs_name_the_instance():
+    program = LinearProgram(A_eq=[[1.0, 1]], b_eq=[3.0], bounds=(0, None))
+    np.testing.assert_array_equal(program.solve(np.array([2.0, 1.0])), [0, 3])
+    assert program.is_feasible(np.array([0.0, 3.0]))
+    X, costs = np.ones((3, 1)), np.array([[1.0, 1], [1, 1], [-1, -1]])
+    for A, room, bounds, said in (
+        ([[1.0, -1]], 3.0, (0, np.inf), "unbounded"), ([[1.0, 1]], -3.0, (0, 1), "infeasible")
+    ):  # fmt: skip
+        task = PredictThenOptimizeTask(LinearProgram(A, [room], bounds=bounds))
+        with pytest.raises(TaskError, match=said) as error:
+            task.best_decisions(X, costs)
+        assert f"X[{0 if said == 'infeasible' else 2}]" in error.value.__notes__[0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9999))
+def test_flips_of_one_or_two_entries_improve_a_decision_until_none_pays(seed):
+    rng = np.random.default_rng(seed)
+    A = np.vstack((rng.uniform(0, 1, size=(2, 7)), -np.ones(7)))
+    maximize = bool(rng.integers(2))
+    program = LinearProgram(A, [2.0, 2.5, -1.0], integrality=True, maximize=maximize)
+    costs = rng.normal(size=(4, 7))
+    improved = program.improve_all(costs, program.solve_all(rng.normal(size=(4, 7))))
+    sign = 1.0 if maximize else -1.0
+    for row, new in zip(costs, improved, strict=True):
+        for pair in [*combinations(range(7), 2), *((i,) for i in range(7))]:
+            other = new.copy()
+            other[list(pair)] = 1 - other[list(pair)]
+            assert not program.is_feasible(other) or sign * row @ other <= sign * row @ new + 1e-8
+    decisions = np.zeros((3, 4))
+    for bounds in ((0, 1), (0, 2)):
+        whole = LinearProgram(WEIGHTS, ROOM, bounds=bounds, integrality=bounds == (0, 2))
+        assert whole.improve_all(-np.ones((3, 4)), decisions) is decisions
+
+
+# -- tours ----------------------------------------------------------------------------------------
+
+
+def test_a_tour_of_twenty_nodes_is_that_of_an_integer_program():
+    """Degrees alone bound the tour; cycles that do not reach all nodes are cut off one by one."""
+    problem = Tour(20)
+    i, j = np.triu_indices(20, 1)
+    nodes = np.arange(20)[:, None]
+    degrees = ((nodes == i) | (nodes == j)).astype(float)
+    costs = np.random.default_rng(0).normal(size=problem.n_items)
+    A, b = np.zeros((1, len(i))), [0.0]
+    while True:
+        z = LinearProgram(A, b, degrees, np.full(20, 2.0), integrality=True).solve(costs)
+        graph = nx.Graph(np.column_stack((i, j))[z > 0].tolist())
+        if nx.is_connected(graph):
+            break
+        cycle = np.isin(np.arange(20), [*nx.node_connected_component(graph, 0)])
+        A = np.vstack((A, (cycle[i] & cycle[j]).astype(float)))
+        b.append(cycle.sum() - 1.0)
+    assert problem.is_feasible(z)
+    assert problem.solve(costs) @ costs == pytest.approx(z @ costs)
+
+
+def test_local_search_mostly_ends_in_the_shortest_tour():
+    rng = np.random.default_rng(0)
+    problem = Tour(12)
+    costs, others = rng.normal(size=(2, 40, problem.n_items))
+    best = problem.solve_all(costs)
+    tours = problem.improve_all(costs, problem.solve_all(others))
+    assert ((costs * (tours - best)).sum(axis=1) < 1e-9).mean() > 0.8
+
+
+# -- arguments ------------------------------------------------------------------------------------
+
+
+def program(**changed):
+    return lambda: LinearProgram(**{"A_ub": [[1.0, 2.0]], "b_ub": [1.0], **changed})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *((program(bounds=bad), "bounds is") for bad in (None, 1.0, "ab", [1.0], [[1, 2], [3]])),
+        (program(bounds=(1, 0, 2)), r"bounds is \(1, 0, 2\); give a pair"),
+        (program(bounds=[(0, 1), (2, 1)]), r"The bounds of item 1 are \[2.0, 1.0\]"),
+        *((program(integrality=bad), "integrality is") for bad in (2, "yes", [True] * 3)),
+        *((program(A_ub=bad), "A_ub is") for bad in (3.0, "ab", [[1, 2], [3]])),
+        (program(b_ub=None), "b_ub"),
+        (program(b_ub=[1.0, 2.0]), "for each row"),
+        (LinearProgram, "both None"),
+        (program(maximize="yes"), "maximize is 'yes'"),
+        *((lambda make=make: make(maximize=1), "maximize is") for make in (
+            lambda **of: Choose(3, 1, **of), lambda **of: Assignment(2, 2, **of),
+            lambda **of: SolvedBy(len, **of), lambda **of: MatroidBasis(3, len, **of),
+        )),
+        (lambda: MatroidBasis(3, 5), "is_independent is 5"),
+        (lambda: MatroidBasis(2, lambda items: False).solve(np.ones(2)), "every single item"),
+        (lambda: Choose(2, 3), "k is 3"),
+        (lambda: LinearProgram.from_highs("lp"), r"model is 'lp'; give a highspy\.Highs"),
+        (lambda: GridPath(10**6, 10**6), "Arcs of a grid of 1000000 x 1000000 nodes"),
+        (lambda: GridPath(1, 1), "at least two nodes"),
+        (lambda: AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3), "form a cycle"),
+        (lambda: Tour(2), "at least 3 nodes"),
+        (lambda: Knapsack([1, -1], 2), "negative"),
+        (lambda: Knapsack([1, 1], [2, 3]), r"weights has shape \(1, 2\); give \(2, 2\)"),
+        *((lambda bad=bad: Knapsack(bad, 2), "weights") for bad in ("abc", [[1], [1, 2]], {})),
+        (lambda: Knapsack([1, 2], "abc"), "capacity"),
+    ],
+)  # fmt: skip
+def test_a_malformed_argument_of_a_problem_is_named(make, message):
+    with pytest.raises((TypeError, ValueError, TaskError, MemoryError), match=message):
+        make()
+
+
+def test_a_problem_shows_its_parameters_and_no_address():
+    problems = [
+        Choose(3, 1), GridPath(2, 3), Knapsack([1, 2], 2), ShortestPath([(0, 1), (1, 2)], 0, 2),
+        SolvedBy(len),
+    ]  # fmt: skip
+    for problem in problems:
+        assert repr(problem).startswith(f"{type(problem).__name__}(")
+        assert " at 0x" not in repr(problem)
+    assert repr(problems[0]) == "Choose(n_items=3, k=1)"
+    assert repr(problems[3]) == "ShortestPath(<2 arcs>, 0, 2)"
