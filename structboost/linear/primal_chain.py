@@ -68,7 +68,9 @@ class PrimalChain(PrimalLikelihood):
         self._penalties = task.penalties
         # Kept, since the system clears new memory of a long sequence at each use.
         of_sums = space_of_sums(starts, task.n_tags)
-        self._space = np.empty(of_sums[0].shape), np.empty(of_sums[0].shape), of_sums
+        n_rows = len(of_sums[0]) if task.step_features else 1
+        pairs = np.empty((n_rows, task.n_tags**2)), np.empty((n_rows, task.n_tags**2))
+        self._space = np.empty(of_sums[0].shape), np.empty(of_sums[0].shape), of_sums, *pairs
         # Pairs of tags that have a weight, or that are forbidden; none means all.
         self._listed = np.zeros(0, np.int64)
         if transitions == "seen":
@@ -80,7 +82,7 @@ class PrimalChain(PrimalLikelihood):
         of_tokens = np.repeat(example_weights, sizes)
         frequencies = np.bincount(tags, of_tokens, task.n_tags)
         frequencies = (frequencies + 1e-9) / (frequencies + 1e-9).sum()
-        pairs = np.outer(frequencies, frequencies).ravel()
+        of_pairs = np.outer(frequencies, frequencies).ravel()
         n_pairs = float(example_weights @ np.maximum(sizes - 1, 0))
         self._of_tokens = [kind for kind in task.kinds if kind != "step"]
         self._curvature = np.zeros(sum(a * b for a, b in self._shapes.values()))
@@ -89,13 +91,11 @@ class PrimalChain(PrimalLikelihood):
             matrix = self._matrices[kind]
             of_features = np.asarray((matrix * matrix).T @ of_tokens)
             by_kind[kind][:] = np.outer(of_features, frequencies * (1.0 - frequencies))
-        by_kind["step"][-1] = n_pairs * pairs * (1.0 - pairs)
+        by_kind["step"][-1] = n_pairs * of_pairs * (1.0 - of_pairs)
         self._steps: tuple[IntArray, ...] = ()
         if task.step_features:
             matrix, starts = self._matrices["step"], self._offsets["step"]
             self._steps = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64), starts
-            shape = len(self._space[0]), task.n_tags**2
-            self._pairs = np.empty(shape), np.empty(shape)
             curvature = by_kind["step"]
             of_steps = np.repeat(self._sequences[2], np.diff(starts))
             # That of a feature is that of all pairs, by its frequency among the steps.
@@ -117,7 +117,14 @@ class PrimalChain(PrimalLikelihood):
             scores += self._matrices[kind] @ by_kind[kind]
         rising = np.zeros(len(weights))
         slopes = self._split(rising)
-        loss, entropy = self._slopes(scores, by_kind["step"], slopes["step"])
+        at = slice(None) if self._steps else slice(-1, None)
+        pairs = slopes["step"][at]
+        loss, entropy = slopes_of(
+            scores, np.ascontiguousarray(by_kind["step"][at]), self._steps or None, self._sequences,
+            self._penalties, self._listed, self._space, pairs,
+        )  # fmt: skip
+        if len(self._listed):
+            pairs *= self._has_weight
         for kind in self._of_tokens:
             slopes[kind][:] = self._matrices[kind].T @ scores
         self._mix(rising, entropy)
@@ -125,39 +132,17 @@ class PrimalChain(PrimalLikelihood):
         value = self._C * loss + 0.5 * ridge * float(weights @ weights)
         return value, self._scale * (ridge * weights - self._C * rising)
 
-    def _slopes(
-        self, scores: FloatArray, weights: FloatArray, out: FloatArray
-    ) -> tuple[float, float]:
-        """Replace the scores of tags by their slopes, and write those of the weights of steps.
-
-        Returns loss and entropy.
-        """
-        if self._steps:
-            return slopes_of_steps(
-                scores, np.ascontiguousarray(weights), self._steps, self._sequences,
-                self._penalties, self._space, self._pairs, out,
-            )  # fmt: skip
-        transitions = np.ascontiguousarray(weights[-1:])
-        of_pairs = np.zeros(transitions.shape)
-        sums = slopes_of(
-            scores, transitions, self._sequences, self._penalties, self._listed, self._space,
-            of_pairs,
-        )  # fmt: skip
-        if len(self._listed):
-            of_pairs *= self._has_weight
-        out[-1] = of_pairs[0]
-        return sums
-
 
 @compiled
 def slopes_of(
     scores: FloatArray,
-    transitions: FloatArray,
+    weights: FloatArray,
+    steps: Any,
     sequences: Any,
     penalties: Any,
     listed: IntArray,
-    space: tuple[FloatArray, FloatArray, Space],
-    of_pairs: FloatArray,
+    space: tuple[FloatArray, FloatArray, Space, FloatArray, FloatArray],
+    out: FloatArray,
 ) -> tuple[float, float]:
     """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
 
@@ -165,98 +150,21 @@ def slopes_of(
     ----------
     scores : ndarray, shape (n_tokens, n_tags)
         Filled with the weight of the sequence times (truth - probability) of each tag.
-    transitions : ndarray, shape (1, n_tags * n_tags)
+    weights : ndarray, shape (n_features, n_tags * n_tags)
+        Scores of pairs in one row, or weights of the features of steps.
+    steps : (ndarray of int32, ndarray of int64, ndarray of int64) or None
+        Active features of all steps, the first entry of each step, and the first step of each
+        sequence; None where pairs do not depend on features.
     sequences : (ndarray of int64, ndarray of int64, ndarray, ndarray of bool (n, 2))
         First token of each sequence, true tags, weights, and whether each begins and ends where
         the sequence that it was cut from does.
     penalties : (ndarray, ndarray, ndarray)
         0, or minus infinity for forbidden pairs, first tags and last tags.
     listed : ndarray of int64
-        Indices of the pairs that may score other than 0; none means all.
+        Indices of the pairs that may score other than 0; none means all.  Read without ``steps``.
     space : tuple
-        Two arrays of the longest sequence and the result of :func:`space_of_sums`, to work in.
-    of_pairs : ndarray, shape (1, n_tags * n_tags)
-        Starts at zero; gains the slopes of pairs.
-
-    Returns
-    -------
-    loss, entropy : float
-        Weighted sums over the sequences.
-    """
-    starts, tags, weights, ends = sequences
-    n_tags = scores.shape[1]
-    emissions, probabilities, of_sums = space
-    shift = exponentials(transitions, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8])
-    factor = 0.0
-    for p in listed:
-        factor = max(factor, transitions[0, p] + penalties[0][p])
-    powers = np.empty(len(listed))
-    for p in range(len(listed)):
-        powers[p] = np.exp(transitions[0, listed[p]] + penalties[0][listed[p]] - factor)
-    pairs = (listed, powers, np.exp(-factor), factor)
-    # Probabilities of pairs, summed over sequences of the same weight.
-    together = np.zeros((1, n_tags * n_tags))
-    loss, entropy = 0.0, 0.0
-    for i in range(len(weights)):
-        begin, n, weight = starts[i], starts[i + 1] - starts[i], weights[i]
-        if n > 0:
-            for t in range(n):
-                for k in range(n_tags):
-                    emissions[t, k] = scores[begin + t, k]
-            add_ends(emissions, n, ends[i], penalties)
-            log_sum = np.nan
-            if len(listed):
-                log_sum = sum_product_of_pairs(
-                    emissions[:n], pairs, of_sums, probabilities[:n], together
-                )
-            if np.isnan(log_sum):
-                log_sum = sum_product(
-                    emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, shift,
-                    probabilities, together, None,
-                )  # fmt: skip
-            true = 0.0
-            for t in range(n):
-                tag = tags[begin + t]
-                true += scores[begin + t, tag]
-                if t:
-                    pair = tags[begin + t - 1] * n_tags + tag
-                    true += transitions[0, pair]
-                    of_pairs[0, pair] += weight
-            expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
-            loss += weight * (log_sum - true)
-            entropy += weight * (log_sum - expected)
-        if i + 1 == len(weights) or weights[i + 1] != weight:
-            for k in range(n_tags * n_tags):
-                of_pairs[0, k] -= weight * together[0, k]
-                entropy -= weight * together[0, k] * transitions[0, k]
-                together[0, k] = 0.0
-    return loss, entropy
-
-
-@compiled
-def slopes_of_steps(
-    scores: FloatArray,
-    weights: FloatArray,
-    steps: Any,
-    sequences: Any,
-    penalties: Any,
-    space: tuple[FloatArray, FloatArray, Space],
-    pairs: tuple[FloatArray, FloatArray],
-    out: FloatArray,
-) -> tuple[float, float]:
-    """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
-
-    Parameters
-    ----------
-    scores, sequences, penalties, space
-        As for :func:`slopes_of`.
-    weights : ndarray, shape (n_features, n_tags * n_tags)
-        Weights of the features of steps.
-    steps : (ndarray of int32, ndarray of int64, ndarray of int64)
-        Active features of all steps, the first entry of each step, and the first step of each
-        sequence.
-    pairs : (ndarray, ndarray)
-        Two arrays of the longest sequence (n_steps, n_tags * n_tags), to work in.
+        Two arrays of the longest sequence, the result of :func:`space_of_sums`, and two arrays of
+        pairs (n_rows, n_tags * n_tags), a row for each step or one, to work in.
     out : ndarray of the shape of ``weights``
         Starts at zero; gains the slopes of the weights.
 
@@ -266,50 +174,84 @@ def slopes_of_steps(
         Weighted sums over the sequences.
     """
     starts, tags, of_sequences, ends = sequences
-    features, at, first_steps = steps
     n_tags, n_pairs = scores.shape[1], weights.shape[1]
-    emissions, probabilities, of_sums = space
-    transitions, of_pairs = pairs
+    emissions, probabilities, of_sums, transitions, of_pairs = space
+    shift = factor = 0.0
+    powers = np.empty(len(listed))
+    if steps is None:
+        shift = exponentials(weights, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8])
+        for p in listed:
+            factor = max(factor, weights[0, p] + penalties[0][p])
+        for p in range(len(listed)):
+            powers[p] = np.exp(weights[0, listed[p]] + penalties[0][listed[p]] - factor)
+        # Probabilities of pairs, summed over sequences of the same weight.
+        of_pairs[0] = 0.0
+    pairs = (listed, powers, np.exp(-factor), factor)
     loss, entropy = 0.0, 0.0
     for i in range(len(of_sequences)):
         begin, n, weight = starts[i], starts[i + 1] - starts[i], of_sequences[i]
-        if n == 0:
-            continue
-        for t in range(n):
-            for k in range(n_tags):
-                emissions[t, k] = scores[begin + t, k]
-        add_ends(emissions, n, ends[i], penalties)
-        for t in range(n - 1):
-            step = first_steps[i] + t
-            for p in range(n_pairs):
-                transitions[t, p] = 0.0
-                of_pairs[t, p] = 0.0
-            for e in range(at[step], at[step + 1]):
-                f = features[e]
-                for p in range(n_pairs):
-                    transitions[t, p] += weights[f, p]
-        log_sum = sum_product(
-            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
-            probabilities, of_pairs, NEXT_ROW,
-        )  # fmt: skip
-        true = 0.0
-        for t in range(n):
-            true += scores[begin + t, tags[begin + t]]
-        expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
-        for t in range(n - 1):
-            step = first_steps[i] + t
-            pair = tags[begin + t] * n_tags + tags[begin + t + 1]
-            true += transitions[t, pair]
-            for p in range(n_pairs):
-                expected += of_pairs[t, p] * transitions[t, p]
-                of_pairs[t, p] *= -weight
-            of_pairs[t, pair] += weight
-            for e in range(at[step], at[step + 1]):
-                f = features[e]
-                for p in range(n_pairs):
-                    out[f, p] += of_pairs[t, p]
-        loss += weight * (log_sum - true)
-        entropy += weight * (log_sum - expected)
+        if n > 0:
+            for t in range(n):
+                for k in range(n_tags):
+                    emissions[t, k] = scores[begin + t, k]
+            add_ends(emissions, n, ends[i], penalties)
+            true = 0.0
+            if steps is None:
+                log_sum = np.nan
+                if len(listed):
+                    log_sum = sum_product_of_pairs(
+                        emissions[:n], pairs, of_sums, probabilities[:n], of_pairs
+                    )
+                if np.isnan(log_sum):
+                    log_sum = sum_product(
+                        emissions, ONE_ROW, n, (weights, penalties[0], ONE_ROW), of_sums, shift,
+                        probabilities, of_pairs, None,
+                    )  # fmt: skip
+                for t in range(n):
+                    tag = tags[begin + t]
+                    true += scores[begin + t, tag]
+                    if t:
+                        pair = tags[begin + t - 1] * n_tags + tag
+                        true += weights[0, pair]
+                        out[0, pair] += weight
+                expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
+            else:
+                features, at, first_steps = steps
+                for t in range(n - 1):
+                    step = first_steps[i] + t
+                    for p in range(n_pairs):
+                        transitions[t, p] = 0.0
+                        of_pairs[t, p] = 0.0
+                    for e in range(at[step], at[step + 1]):
+                        f = features[e]
+                        for p in range(n_pairs):
+                            transitions[t, p] += weights[f, p]
+                log_sum = sum_product(
+                    emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), of_sums, 0.0,
+                    probabilities, of_pairs, NEXT_ROW,
+                )  # fmt: skip
+                for t in range(n):
+                    true += scores[begin + t, tags[begin + t]]
+                expected = slopes_of_tags(scores, begin, n, tags, weight, probabilities)
+                for t in range(n - 1):
+                    step = first_steps[i] + t
+                    pair = tags[begin + t] * n_tags + tags[begin + t + 1]
+                    true += transitions[t, pair]
+                    for p in range(n_pairs):
+                        expected += of_pairs[t, p] * transitions[t, p]
+                        of_pairs[t, p] *= -weight
+                    of_pairs[t, pair] += weight
+                    for e in range(at[step], at[step + 1]):
+                        f = features[e]
+                        for p in range(n_pairs):
+                            out[f, p] += of_pairs[t, p]
+            loss += weight * (log_sum - true)
+            entropy += weight * (log_sum - expected)
+        if steps is None and (i + 1 == len(of_sequences) or of_sequences[i + 1] != weight):
+            for k in range(n_pairs):
+                out[0, k] -= weight * of_pairs[0, k]
+                entropy -= weight * of_pairs[0, k] * weights[0, k]
+                of_pairs[0, k] = 0.0
     return loss, entropy
 
 

@@ -292,8 +292,10 @@ def test_sums_over_listed_pairs_equal_sums_over_all(largest, has_forbidden):
         ends = []
         for listed in (np.zeros(0, np.int64), np.union1d(seen, np.flatnonzero(penalties[0] < 0))):
             slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
-            space = (*np.empty((2, 7, n_tags)), space_of_sums(starts, n_tags))
-            sums = slopes_of(slopes, transitions, sequences, penalties, listed, space, of_pairs)
+            space = *np.empty((2, 7, n_tags)), space_of_sums(starts, n_tags), *np.empty((2, 1, 25))
+            sums = slopes_of(
+                slopes, transitions, None, sequences, penalties, listed, space, of_pairs
+            )
             ends.append((*sums, slopes, of_pairs[:, seen]))
         for by_list, by_all in zip(*ends, strict=True):
             np.testing.assert_allclose(by_list, by_all, rtol=1e-6, atol=1e-6 * max(1, largest / 30))
