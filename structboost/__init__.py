@@ -40,11 +40,9 @@ _NAMES = {
     "files.checkpoint": ["Checkpoint"],
     "linear.structured_svm": ["StructuredSVM"],
     "model.ensemble": ["Ensemble", "load_model"],
-    "plotting.c_path": ["CPathDisplay"],
-    "plotting.convergence": ["ConvergenceDisplay"],
+    "plotting.curves": ["ConvergenceDisplay", "CPathDisplay", "SparsityPathDisplay"],
     "plotting.report": ["save_report"],
     "plotting.shapes": ["ShapeDisplay"],
-    "plotting.sparsity_path": ["SparsityPathDisplay"],
     "tasks": [
         "BinaryTask",
         "ChainTask",

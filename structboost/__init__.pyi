@@ -38,11 +38,11 @@ from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM
 from .model.ensemble import Ensemble as Ensemble
 from .model.ensemble import load_model as load_model
-from .plotting.c_path import CPathDisplay as CPathDisplay
-from .plotting.convergence import ConvergenceDisplay as ConvergenceDisplay
+from .plotting.curves import ConvergenceDisplay as ConvergenceDisplay
+from .plotting.curves import CPathDisplay as CPathDisplay
+from .plotting.curves import SparsityPathDisplay as SparsityPathDisplay
 from .plotting.report import save_report as save_report
 from .plotting.shapes import ShapeDisplay as ShapeDisplay
-from .plotting.sparsity_path import SparsityPathDisplay as SparsityPathDisplay
 from .tasks import BinaryTask as BinaryTask
 from .tasks import ChainTask as ChainTask
 from .tasks import EnumeratedTask as EnumeratedTask

@@ -20,68 +20,47 @@ from structboost.learners.weighted_trees import WeightedTrees, single_thresholds
 Subtree = Any
 
 
-class _TreeNodes:
-    """Nodes of trees in the attributes of the operator ``TreeEnsembleRegressor``."""
-
-    def __init__(self) -> None:
-        self._n_trees = 0
-        self._nodes: dict[str, list[Any]] = {
-            name: []
-            for name in (
-                "treeids", "nodeids", "featureids", "modes", "values", "truenodeids",
-                "falsenodeids", "missing_value_tracks_true",
-            )
-        }  # fmt: skip
-        self._targets: dict[str, list[Any]] = {
-            name: [] for name in ("treeids", "nodeids", "ids", "weights")
-        }
-
-    def add(self, tree: Subtree) -> None:
-        """Add a tree."""
-        self._n_nodes = 0
-        self._add(tree)
-        self._n_trees += 1
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the attributes of the operator."""
-        return {
-            **{f"nodes_{name}": values for name, values in self._nodes.items()},
-            **{f"target_{name}": values for name, values in self._targets.items()},
-        }
-
-    def _add(self, tree: Subtree) -> int:
-        """Append a subtree, and return the index of its root."""
-        node = self._n_nodes
-        self._n_nodes += 1
-        is_leaf = isinstance(tree, np.ndarray)
-        feature, threshold, *_, missing_left = (0, 0.0, 0) if is_leaf else tree
-        place = len(self._nodes["nodeids"])
-        mode = "LEAF" if is_leaf else "BRANCH_LEQ"
-        row = (self._n_trees, node, feature, mode, threshold, 0, 0, missing_left)
-        for values, value in zip(self._nodes.values(), row, strict=True):
-            values.append(value)
-        if is_leaf:
-            self._add_targets(node, tree)
-        else:
-            self._nodes["truenodeids"][place] = self._add(tree[2])
-            self._nodes["falsenodeids"][place] = self._add(tree[3])
-        return node
-
-    def _add_targets(self, node: int, added: Any) -> None:
-        # A leaf without any value needs an entry as well.
-        used = np.flatnonzero(added).tolist() or [0]
-        self._targets["treeids"] += [self._n_trees] * len(used)
-        self._targets["nodeids"] += [node] * len(used)
-        self._targets["ids"] += used
-        self._targets["weights"] += added[used].tolist()
+def _flattened(tree: Subtree) -> list[tuple[int, float, int, int, int, Any]]:
+    """List feature, threshold, missing left, children and, of a leaf, values of each node."""
+    if isinstance(tree, np.ndarray):
+        return [(0, 0.0, 0, 0, 0, tree)]
+    feature, threshold, *sides, missing_left = tree
+    nodes: list[Any] = [None]
+    places = []
+    for side in sides:
+        first = len(nodes)
+        places.append(first)
+        nodes += [(f, t, m, a + first, b + first, leaf) for f, t, m, a, b, leaf in _flattened(side)]
+    nodes[0] = (feature, threshold, missing_left, *places, None)
+    return nodes
 
 
 def attributes_of_trees(trees: Sequence[Subtree], n_channels: int) -> dict[str, Any]:
     """Return the attributes of the operator ``TreeEnsembleRegressor``."""
-    nodes = _TreeNodes()
-    for tree in trees:
-        nodes.add(tree)
-    return {"n_targets": n_channels, **nodes.attributes()}
+    nodes, targets = [], []
+    for t, tree in enumerate(trees):
+        for n, (feature, threshold, missing, left, right, leaf) in enumerate(_flattened(tree)):
+            mode = "BRANCH_LEQ" if leaf is None else "LEAF"
+            nodes.append((t, n, feature, mode, threshold, left, right, missing))
+            if leaf is not None:
+                # A leaf without any value needs an entry as well.
+                used = np.flatnonzero(leaf).tolist() or [0]
+                targets += [(t, n, channel, float(leaf[channel])) for channel in used]
+    names = (
+        "treeids nodeids featureids modes values truenodeids falsenodeids missing_value_tracks_true"
+    )
+    return {
+        "n_targets": n_channels,
+        **_columns("nodes_", names, nodes),
+        **_columns("target_", "treeids nodeids ids weights", targets),
+    }
+
+
+def _columns(prefix: str, names: str, rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    columns = zip(*rows, strict=True)
+    return {
+        prefix + name: list(column) for name, column in zip(names.split(), columns, strict=True)
+    }
 
 
 def attributes_of_double_trees(trees: Sequence[Subtree], n_channels: int) -> dict[str, Any]:
@@ -89,39 +68,39 @@ def attributes_of_double_trees(trees: Sequence[Subtree], n_channels: int) -> dic
 
     A tree of several channels becomes one tree for each of them.
     """
-    nodes: list[list[Any]] = []
+    nodes: list[Any] = []
     leaves: list[tuple[int, float]] = []
-
-    def added(tree: Subtree, channel: int) -> tuple[int, int]:
-        """Append a subtree, and return its index and whether it is a leaf."""
-        if isinstance(tree, np.ndarray):
-            leaves.append((channel, float(tree[channel])))
-            return len(leaves) - 1, 1
-        feature, threshold, left, right, missing_left = tree
-        place = len(nodes)
-        nodes.append([feature, threshold, missing_left])
-        nodes[place] += [*added(left, channel), *added(right, channel)]
-        return place, 0
-
     roots = []
     for tree in trees:
         for channel in np.flatnonzero(used_channels(tree)).tolist():
-            roots.append(added(_with_root(tree), channel)[0])
-    names = ("featureids", "splits", "missing_value_tracks_true", "truenodeids", "trueleafs",
-             "falsenodeids", "falseleafs")  # fmt: skip
-    columns = dict(zip(names, map(list, zip(*nodes, strict=True)), strict=True))
-    columns["splits"] = np.array(columns["splits"], np.float64)  # type: ignore[assignment]
-    targets, weights = zip(*leaves, strict=True)
-    return {
+            # Inner nodes and leaves have numbers of their own.
+            flat, places = _flattened(_with_root(tree)), []
+            n_nodes, n_leaves = len(nodes), len(leaves)
+            roots.append(n_nodes)
+            for *_, leaf in flat:
+                places.append(n_nodes if leaf is None else n_leaves)
+                n_nodes, n_leaves = n_nodes + (leaf is None), n_leaves + (leaf is not None)
+            for feature, threshold, missing, left, right, leaf in flat:
+                if leaf is not None:
+                    leaves.append((channel, float(leaf[channel])))
+                    continue
+                sides = [(places[n], int(flat[n][-1] is not None)) for n in (left, right)]
+                nodes.append((feature, threshold, missing, *sides[0], *sides[1]))
+    names = (
+        "featureids splits missing_value_tracks_true truenodeids trueleafs falsenodeids falseleafs"
+    )
+    attributes: dict[str, Any] = {
         "n_targets": n_channels,
         "aggregate_function": 1,  # a sum
         "post_transform": 0,
         "tree_roots": roots,
         "nodes_modes": np.zeros(len(nodes), np.uint8),  # at most the threshold
-        **{f"nodes_{name}": values for name, values in columns.items()},
-        "leaf_targetids": list(targets),
-        "leaf_weights": np.array(weights, np.float64),
+        **_columns("nodes_", names, nodes),
+        **_columns("leaf_", "targetids weights", leaves),
     }
+    for name in ("nodes_splits", "leaf_weights"):
+        attributes[name] = np.array(attributes[name], np.float64)
+    return attributes
 
 
 def _with_root(tree: Subtree) -> Subtree:

@@ -1,8 +1,7 @@
 """Archives of a JSON header and plain arrays.
 
 The layout is that of ``numpy.savez``: a zip with one ``.npy`` member for each array, and one for
-the bytes of the header.  The header holds a checksum of everything else.  Older archives without a
-checksum are read as well.
+the bytes of the header.  The header holds a checksum of everything else.
 
 Reading trusts nothing.  It begins with the directory of the zip and the declared types and shapes:
 their total size is limited by the size of the file, and they must fit the schema of the format.
@@ -182,12 +181,12 @@ class ArchiveFormat:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, most_bytes)
             header = self._header(archive, members, path)
-            expected = header.pop(_CHECKSUM, None)
+            expected = header.pop(_CHECKSUM)
             schema = self.schema(header, members.keys())
             check_names(schema, members)
             checked_sizes(schema, {name: member.declared for name, member in members.items()})
             arrays = {name: _array(archive, member) for name, member in members.items()}
-        if expected is not None and expected != _checksum(header, arrays):
+        if expected != _checksum(header, arrays):
             raise DamagedFileError("its checksum does not fit its content")
         return header, checked_arrays(schema, arrays)
 

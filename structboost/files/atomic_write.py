@@ -72,7 +72,7 @@ def checked_target(path: Any, name: str = "path") -> Path:
             f"{path} cannot be written: there is no folder {folder}; create it, or give a file in "
             "a folder that exists."
         )
-    for place in [target] if target.exists() else [folder]:
+    for place in [target] if os.path.exists(target) else [folder]:
         if not os.access(place, os.W_OK):
             raise PermissionError(
                 f"{path} cannot be written: {place} allows no writing; give a file that one can "
@@ -133,7 +133,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = checked_target(path)
     _remove_abandoned(target)
-    temporary, file = _create_neighbour(target)
+    temporary, file = create_neighbour(target)
     try:
         with file:
             yield file
@@ -180,7 +180,7 @@ def _neighbour(target: Path) -> Path:
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
 
 
-def _create_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
+def create_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
     """Create a hidden, locked file beside the target."""
     while True:
         temporary = _neighbour(target)

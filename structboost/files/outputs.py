@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+
+from structboost.files.atomic_write import checked_target, create_neighbour
 
 # Inode of a file on its disk, or the path of a file that does not exist.
 _Identity = tuple[int, int] | str
@@ -46,27 +47,13 @@ def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name:
 
 def check_writable(path: str | PathLike[str], name: str = "") -> None:
     """Raise OutputError unless a file can be written, in a folder that exists."""
-    shown = f"{name} {path}".strip()
-    target = Path(os.path.realpath(path))
-    if os.path.isdir(target):  # where Path.is_dir raises, a name may be too long
-        raise OutputError(f"{shown} is a folder; give the name of a file.")
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise OutputError(f"{shown} is not a regular file; give another.")
-    if not os.path.isdir(target.parent):
-        raise OutputError(
-            f"{shown} cannot be written: there is no folder {target.parent}; create it, or give "
-            "another."
-        )
-    # Only a test write is reliable: permissions do not reveal read-only disks or too long names.
-    probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
     try:
-        probe.open("xb").close()
-        probe.unlink()
+        # Only a test write is reliable: permissions do not reveal read-only disks or long names.
+        probe, file = create_neighbour(checked_target(path))
     except OSError as error:
-        raise OutputError(
-            f"{shown} cannot be written ({error.strerror}); give a file in a folder that one can "
-            "write to."
-        ) from error
+        raise OutputError(f"{name} {error.strerror or error}".strip()) from error
+    file.close()
+    probe.unlink()
 
 
 def check_folder(path: str | PathLike[str], name: str = "") -> None:

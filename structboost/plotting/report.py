@@ -16,8 +16,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.atomic_write import checked_target, write_whole
-from structboost.plotting.c_path import CPathDisplay
-from structboost.plotting.convergence import ConvergenceDisplay
+from structboost.plotting.curves import ConvergenceDisplay, CPathDisplay, check_fitted, plain
 from structboost.plotting.shapes import ShapeDisplay
 from structboost.runtime.extras import pyplot, require
 from structboost.validation import checked_text_or_none, shown
@@ -97,8 +96,7 @@ def save_report(
             f"estimator is {shown(estimator)}; give a fitted estimator, after the path of the "
             "report."
         )
-    if not hasattr(estimator, "history_"):
-        raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
+    check_fitted(estimator, "history_")
     if (X is None) != (y is None):
         raise ValueError("X and y go together; give both, or neither.")
     checked_text_or_none(title, "title")
@@ -232,7 +230,7 @@ def _draw_importances(importances: FloatArray, names: NDArray[Any] | None) -> An
     axis.barh(range(len(order)), importances[order])
     axis.set_yticks(range(len(order)), labels, parse_math=False)
     axis.set_xlabel("fraction of the total weight")
-    axis.spines[["top", "right"]].set_visible(False)
+    plain(axis)
     return figure
 
 

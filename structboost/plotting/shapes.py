@@ -12,10 +12,11 @@ from structboost._typing import FloatArray
 from structboost.learners.binning import ABOVE_ALL
 from structboost.learners.lookup_table import LinearAndSteps, LookupTable
 from structboost.learners.pair_tables import Pair, PairTables
+from structboost.plotting.curves import check_fitted, plain
 from structboost.runtime.described import Described
 from structboost.runtime.extras import pyplot
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.validation import check_estimator, checked_list, is_whole, shown
+from structboost.validation import checked_list, is_whole, shown
 
 _MAX_FEATURES = 6
 _MAX_PAIRS = 6
@@ -120,9 +121,7 @@ class ShapeDisplay(Described):
         TypeError
             If its weak learners are others.
         """
-        check_estimator(estimator, "model_")
-        if not hasattr(estimator, "model_"):
-            raise ValueError(f"This {type(estimator).__name__} is not fitted yet; call fit first.")
+        check_fitted(estimator, "model_")
         form = estimator.model_.compile()
         if isinstance(form, LookupTable):
             form = LinearAndSteps.of(form)
@@ -399,8 +398,7 @@ class ShapeDisplay(Described):
             self._name_categories(axis, feature)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
         axis.set_xlabel(self._name(feature), parse_math=False)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        plain(axis)
 
     def _name_categories(self, axis: Any, feature: int) -> None:
         names = [str(name) for name in self.categories[feature]]

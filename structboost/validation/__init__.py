@@ -1,59 +1,129 @@
 """Checks of what users pass, with errors that name the argument, the sample and the remedy."""
 
-from structboost.validation.containers import TABLE_TYPES as TABLE_TYPES
-from structboost.validation.containers import OrderedRows as OrderedRows
-from structboost.validation.containers import SparseRows as SparseRows
-from structboost.validation.containers import array_of as array_of
-from structboost.validation.containers import by_position as by_position
-from structboost.validation.containers import check_examples as check_examples
-from structboost.validation.containers import check_inputs as check_inputs
-from structboost.validation.containers import check_sequence as check_sequence
-from structboost.validation.containers import check_unmasked as check_unmasked
-from structboost.validation.containers import checked_array as checked_array
-from structboost.validation.containers import checked_features as checked_features
-from structboost.validation.containers import checked_numbers as checked_numbers
-from structboost.validation.containers import copied_in_order as copied_in_order
-from structboost.validation.containers import first_unusable as first_unusable
-from structboost.validation.containers import rows_of as rows_of
-from structboost.validation.containers import unusable as unusable
-from structboost.validation.containers import without_mask as without_mask
-from structboost.validation.messages import lacks_and_has as lacks_and_has
-from structboost.validation.messages import shown as shown
-from structboost.validation.outputs import check_finite as check_finite
-from structboost.validation.outputs import check_labels as check_labels
-from structboost.validation.outputs import check_not_complex as check_not_complex
-from structboost.validation.outputs import check_relevance as check_relevance
-from structboost.validation.outputs import checked_example_weights as checked_example_weights
-from structboost.validation.outputs import checked_weights as checked_weights
-from structboost.validation.outputs import first_missing as first_missing
-from structboost.validation.outputs import group_indices as group_indices
-from structboost.validation.outputs import group_indices_by_name as group_indices_by_name
-from structboost.validation.outputs import is_missing as is_missing
-from structboost.validation.outputs import is_number as is_number
-from structboost.validation.outputs import numeric_weights as numeric_weights
-from structboost.validation.parameters import check_axes as check_axes
-from structboost.validation.parameters import check_class_weight as check_class_weight
-from structboost.validation.parameters import check_common_parameters as check_common_parameters
-from structboost.validation.parameters import check_flag_or_none as check_flag_or_none
-from structboost.validation.parameters import checked_choice as checked_choice
-from structboost.validation.parameters import checked_flag as checked_flag
-from structboost.validation.parameters import checked_fraction as checked_fraction
-from structboost.validation.parameters import checked_list as checked_list
-from structboost.validation.parameters import checked_n_jobs as checked_n_jobs
-from structboost.validation.parameters import checked_not_negative as checked_not_negative
-from structboost.validation.parameters import checked_number as checked_number
-from structboost.validation.parameters import checked_positive as checked_positive
-from structboost.validation.parameters import checked_random_state as checked_random_state
-from structboost.validation.parameters import checked_records as checked_records
-from structboost.validation.parameters import checked_regularisation as checked_regularisation
-from structboost.validation.parameters import checked_relative_gap as checked_relative_gap
-from structboost.validation.parameters import checked_seed as checked_seed
-from structboost.validation.parameters import checked_text_or_none as checked_text_or_none
-from structboost.validation.parameters import checked_verbose as checked_verbose
-from structboost.validation.parameters import checked_whole_number as checked_whole_number
-from structboost.validation.parameters import is_text as is_text
-from structboost.validation.parameters import is_whole as is_whole
-from structboost.validation.plug_ins import check_declares as check_declares
-from structboost.validation.plug_ins import check_estimator as check_estimator
-from structboost.validation.plug_ins import check_takes_arguments as check_takes_arguments
-from structboost.validation.plug_ins import checked_callbacks as checked_callbacks
+from structboost.validation.containers import (
+    TABLE_TYPES,
+    OrderedRows,
+    SparseRows,
+    array_of,
+    by_position,
+    check_examples,
+    check_inputs,
+    check_sequence,
+    check_unmasked,
+    checked_array,
+    checked_features,
+    checked_numbers,
+    copied_in_order,
+    first_unusable,
+    rows_of,
+    unusable,
+    without_mask,
+)
+from structboost.validation.messages import (
+    lacks_and_has,
+    shown,
+)
+from structboost.validation.outputs import (
+    check_finite,
+    check_labels,
+    check_not_complex,
+    check_relevance,
+    checked_example_weights,
+    checked_weights,
+    first_missing,
+    group_indices,
+    group_indices_by_name,
+    is_missing,
+    is_number,
+    numeric_weights,
+)
+from structboost.validation.parameters import (
+    check_axes,
+    check_class_weight,
+    check_common_parameters,
+    check_flag_or_none,
+    checked_choice,
+    checked_flag,
+    checked_fraction,
+    checked_list,
+    checked_n_jobs,
+    checked_not_negative,
+    checked_number,
+    checked_positive,
+    checked_random_state,
+    checked_records,
+    checked_regularisation,
+    checked_relative_gap,
+    checked_seed,
+    checked_text_or_none,
+    checked_verbose,
+    checked_whole_number,
+    is_text,
+    is_whole,
+)
+from structboost.validation.plug_ins import (
+    check_declares,
+    check_estimator,
+    check_takes_arguments,
+    checked_callbacks,
+)
+
+__all__ = [
+    "TABLE_TYPES",
+    "OrderedRows",
+    "SparseRows",
+    "array_of",
+    "by_position",
+    "check_axes",
+    "check_class_weight",
+    "check_common_parameters",
+    "check_declares",
+    "check_estimator",
+    "check_examples",
+    "check_finite",
+    "check_flag_or_none",
+    "check_inputs",
+    "check_labels",
+    "check_not_complex",
+    "check_relevance",
+    "check_sequence",
+    "check_takes_arguments",
+    "check_unmasked",
+    "checked_array",
+    "checked_callbacks",
+    "checked_choice",
+    "checked_example_weights",
+    "checked_features",
+    "checked_flag",
+    "checked_fraction",
+    "checked_list",
+    "checked_n_jobs",
+    "checked_not_negative",
+    "checked_number",
+    "checked_numbers",
+    "checked_positive",
+    "checked_random_state",
+    "checked_records",
+    "checked_regularisation",
+    "checked_relative_gap",
+    "checked_seed",
+    "checked_text_or_none",
+    "checked_verbose",
+    "checked_weights",
+    "checked_whole_number",
+    "copied_in_order",
+    "first_missing",
+    "first_unusable",
+    "group_indices",
+    "group_indices_by_name",
+    "is_missing",
+    "is_number",
+    "is_text",
+    "is_whole",
+    "lacks_and_has",
+    "numeric_weights",
+    "rows_of",
+    "shown",
+    "unusable",
+    "without_mask",
+]

@@ -1,10 +1,5 @@
 """A run that is broken off goes on, and ends in the same model."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 import time
 
 import numpy as np
@@ -112,51 +107,6 @@ def test_an_empty_model_with_a_checkpoint_says_which_C_is_large_enough(tmp_path)
     assert trainer.history_[-1]["smallest_C"] > 0.1
     with pytest.warns(EmptyModelWarning, match="Take C well above"):
         trainer.fit(X, y)
-
-
-def test_checkpoint_accepts_a_larger_max_rounds(tmp_path):
-    X, y = classes(300)
-    path = tmp_path / "run.npz"
-    StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=3, checkpoint=path).fit(X, y)
-    more = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=8, checkpoint=path).fit(X, y)
-    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=8).fit(X, y)
-    assert what_was_learned(more) == what_was_learned(whole)
-
-
-@pytest.mark.slow
-def test_run_resumes_from_the_checkpoint_of_a_killed_process(tmp_path):
-    program = textwrap.dedent(
-        """
-        import sys, time
-        from structboost import Checkpoint, MulticlassTask, StructBoost
-        from tests.training.test_engines import classes
-
-        def slow(record, trainer):
-            print(record["round"], flush=True)
-            time.sleep(0.2)
-
-        parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 12, "callbacks": [slow]}
-        checkpoint = Checkpoint(sys.argv[1], rounds=1)
-        StructBoost(MulticlassTask(3), checkpoint=checkpoint, **parameters).fit(*classes(300))
-        """
-    )
-    path = tmp_path / "run.npz"
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True
-    )
-    while process.stdout.readline() != "4\n":
-        assert process.poll() is None
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(10)
-    process.stdout.close()
-    rounds = []
-    trainer = StructBoost(
-        MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=12, checkpoint=path,
-        callbacks=[lambda record, _: rounds.append(record["round"])],
-    ).fit(*classes(300))  # fmt: skip
-    assert 2 <= rounds[0] <= 5
-    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=12).fit(*classes(300))
-    assert what_was_learned(trainer) == what_was_learned(whole)
 
 
 def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):

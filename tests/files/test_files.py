@@ -106,34 +106,6 @@ def saved(originals):
     return originals.of("stumps")[0]["file"]
 
 
-def as_before_checksums(content):
-    """The same content in the layout that was written before there was a checksum."""
-    header, arrays = taken_apart(content)
-    out = io.BytesIO()
-    np.savez_compressed(out, **arrays, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
-    return out.getvalue()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("stumps", "trees", "pieces", "patches", "taxonomy", "table"),
-        pytest.param("segmenter", marks=pytest.mark.slow),
-    ],
-)
-def test_files_without_a_checksum_still_load(name, originals, tmp_path):
-    kind, (_, expected) = KINDS[name], originals.of(name)
-    originals.copy(name, tmp_path)
-    path = tmp_path / kind.file
-    content = path.read_bytes()
-    with np.load(path) as file:
-        assert "checksum" in json.loads(file["header"].tobytes())
-    path.write_bytes(as_before_checksums(content))
-    with np.load(path) as file:
-        assert "checksum" not in json.loads(file["header"].tobytes())
-    assert repr(kind.use(tmp_path)) == expected
-
-
 def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_path):
     header, arrays = taken_apart(saved)
     path = tmp_path / "m"

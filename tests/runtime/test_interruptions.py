@@ -250,16 +250,6 @@ def test_an_interrupt_at_any_call_leaves_the_last_whole_round_or_nothing(name, d
     assert len(trainer.predict(X)) == len(X)
 
 
-def test_a_fit_that_is_interrupted_before_its_first_round_leaves_the_model_as_it_was():
-    X, y = noisy(n_classes=3, n=40)
-    trainer = StructBoost(PressingTask(3, at=0), C=30.0, max_rounds=2).fit(X, y)
-    trainer.task = PressingTask(3, at=1)
-    before = dict(vars(trainer))
-    with pytest.raises(KeyboardInterrupt):
-        trainer.fit(X[:30], y[:30])
-    assert vars(trainer) == before
-
-
 def test_a_path_that_is_interrupted_keeps_the_models_before():
     X, y = noisy(n_classes=3, n=40)
     fitted = []

@@ -10,20 +10,17 @@ import numpy as np
 import pytest
 
 from structboost import (
-    ChainTask,
     MultiBoostECCClassifier,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
     StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
     StructBoostTagger,
 )
 from structboost.decisions.problem import DecisionProblem
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.segmentation.crf_training import CRFSettings, tuned
 from structboost.selection import Fold
-from structboost.selection.folds import random_folds
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 
@@ -64,44 +61,10 @@ def test_taggers_find_rare_tags(objective):
     assert hits > 0.7 * np.sum(tags == "B")
 
 
-@pytest.mark.slow
-def test_stumps_leave_the_majority():
-    """One class of twenty, told by six features that rarely speak."""
-    random = np.random.default_rng(0)
-    X = (random.random((600, 12)) < 0.01).astype(float)
-    y = X[:, :6].any(axis=1).astype(int)
-    X = np.column_stack((X, random.random(600)))
-    trainer = StructBoost(MulticlassTask(2), C="auto").fit(X, y, folds=random_folds(X, y, strata=y))
-    assert_it_left(trainer.C_path_, trainer.C_, trainer.C_path_end_)
-    face = StructBoostClassifier(objective="hinge").fit(X, y)
-    assert_it_left(face.C_path_, face.C_, face.C_path_end_)
-    assert face.score(X, y) > 0.99
-
-
 def label_sets():
     random = np.random.default_rng(0)
     X = random.normal(size=(600, 8))
     return X, (X @ random.normal(size=(8, 5)) + 0.3 * random.normal(size=(600, 5)) > 0.5) * 1
-
-
-def test_sets_of_labels_are_not_constant():
-    X, Y = label_sets()
-    model = StructBoostMultiLabelClassifier(objective="svm", loss="subset")
-    model.fit(X[:400], Y[:400])
-    assert_it_left(model.C_path_, model.C_, model.C_path_end_)
-    sets = np.asarray(model.predict(X[400:]))
-    assert len(np.unique(sets, axis=0)) > 10
-    assert (sets == Y[400:]).all(axis=1).mean() > 0.65
-
-
-@pytest.mark.slow
-def test_a_linear_function_of_tokens_leaves_the_frequent_tag():
-    random = np.random.default_rng(0)
-    X = [random.normal(size=(6, 4)) for _ in range(150)]
-    Y = [(x[:, 0] > 1.6).astype(np.int64) for x in X]
-    trainer = LinearTrainer(ChainTask(2), C="auto", tol=0.05, max_rounds=60)
-    trainer.fit(X, Y, folds=random_folds(X, Y))
-    assert_it_left(trainer.C_path_, trainer.C_, trainer.C_path_end_)
 
 
 class Threshold(DecisionProblem):

@@ -270,6 +270,7 @@ def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, fo
     first, second = figures["objects"]
     assert first["mean_overlap"] > 0.7
     assert second["mean_overlap"] is None
+    assert first["frames"][0]["box"] == np.round(clip().boxes[3], 4).tolist()
     for frame, row in zip(first["frames"], rows[::2], strict=True):
         assert frame["box"] == [float(row[side]) for side in ("x", "y", "width", "height")]
         assert [frame["confidence"], frame["lost"], frame["angle"]] == [

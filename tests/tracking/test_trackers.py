@@ -357,8 +357,8 @@ def test_the_learner_solves_its_problem_also_after_a_frame_was_replaced():
     learner.add_columns(np.array(stumps[5:]))
     for change in (
         lambda: None,
-        # The oldest but the first gives way; the warm master goes on with what it has.
-        lambda: learner.add(*some_boxes(rng, 4, 3), first=False),
+        # The oldest but the first give way; the warm master goes on with what it has.
+        lambda: [learner.add(*some_boxes(rng, 4, 3), first=False) for _ in range(8)],
         lambda: learner.keep_columns(np.isin(np.arange(12), [0, 2, 7])),
     ):
         change()
@@ -390,7 +390,7 @@ def test_the_vote_scores_as_the_responses_do():
 def test_frame_store_is_a_ring_behind_its_first_frames():
     frames = FrameStore(4, 2, 3, first_weight=0.7)
     rng = np.random.default_rng(1)
-    tables = rng.normal(size=(6, 2, 3)).astype(np.float32)
+    tables = rng.integers(-4, 5, (6, 2, 3)).astype(np.float32)  # some equal a threshold
     apart = np.array([[0.0, 0, 5, 5], [9.0, 9, 5, 5]])
     slots = [frames.add(table, apart, first=index < 2) for index, table in enumerate(tables)]
     assert slots == [0, 1, 2, 3, 2, 3]

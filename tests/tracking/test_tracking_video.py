@@ -424,6 +424,7 @@ def test_box_is_drawn_on_a_copy():
         assert drawn[row, column].tolist() == [1, 2, 3]
     assert not drawn[82:118, 102:148].any()
     assert not drawn[120:].any()
+    assert not drawn[:, 150:].any()
     assert drawn[20, 10].tolist() == list(TRUTH_COLOUR)
 
 

@@ -1,0 +1,388 @@
+"""Curves of one fit, its convergence, its path over C, and its error by sparsity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from structboost.runtime.described import Described
+from structboost.runtime.extras import pyplot
+from structboost.validation import (
+    check_axes,
+    check_estimator,
+    check_inputs,
+    check_sequence,
+    checked_array,
+    checked_choice,
+    checked_records,
+    checked_regularisation,
+    checked_text_or_none,
+    shown,
+)
+
+
+class ConvergenceDisplay(Described):
+    """Primal objective, lower bound and relative gap of a fit, by round or by time.
+
+    Create it by :meth:`from_estimator` or :meth:`from_history`, like scikit-learn's Displays.
+
+    Parameters
+    ----------
+    history : sequence of dict
+        Records as in ``StructBoost.history_``.
+
+    Attributes
+    ----------
+    ax_ : tuple of matplotlib Axes
+        Objective above, gap below.
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import ConvergenceDisplay, StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(objective="hinge", C=10.0).fit(X, y)
+    >>> ConvergenceDisplay.from_estimator(model).ax_[0].get_ylabel()
+    'objective'
+    """
+
+    def __init__(self, history: Sequence[Mapping[str, Any]]) -> None:
+        self.history = checked_records(
+            history, "history", "trainer.history_", ("primal", "bound", "gap", "certified")
+        )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, ax: Any = None, x: str = "round", name: str | None = None
+    ) -> Self:
+        """Plot the convergence of a fitted trainer or estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted object with ``history_``.
+        ax, x, name
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not fitted yet.
+        """
+        check_fitted(estimator, "history_")
+        return cls.from_history(estimator.history_, ax=ax, x=x, name=name)
+
+    @classmethod
+    def from_history(
+        cls,
+        history: Sequence[Mapping[str, Any]],
+        *,
+        ax: Any = None,
+        x: str = "round",
+        name: str | None = None,
+    ) -> Self:
+        """Plot the records of a fit.
+
+        Parameters
+        ----------
+        history : sequence of dict
+            Records as in ``history_``.
+        ax, x, name
+            As for :meth:`plot`.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            The display, drawn.
+        """
+        return cls(history).plot(ax=ax, x=x, name=name)
+
+    def plot(self, *, ax: Any = None, x: str = "round", name: str | None = None) -> Self:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : pair of matplotlib Axes, optional
+            For the objective and for the gap.
+        x : {"round", "seconds"}
+            Unit of the horizontal axis.
+        name : str, optional
+            Title.
+        """
+        if not self.history:
+            raise ValueError("history is empty; fit for at least one round.")
+        needed = (checked_choice(x, "x", ("round", "seconds")),)
+        checked_records(self.history, "history", "trainer.history_", needed)
+        above, below = self.ax_ = _two_axes("ConvergenceDisplay", ax, name, (6.4, 5.6), (1, 1))
+        self.figure_ = above.figure
+        at, primal = ([record[key] for record in self.history] for key in (x, "primal"))
+        above.plot(at, primal, color="tab:blue", label="objective of the model")
+        is_certified = self.history[-1]["certified"]
+        records = [record for record in self.history if record["bound"] is not None]
+        if records:
+            bounded, bound = ([record[key] for record in records] for key in (x, "bound"))
+            above.plot(
+                bounded, bound, color="tab:orange", linestyle="-" if is_certified else ":",
+                label="lower bound" if is_certified else "lower bound (not certified)",
+            )  # fmt: skip
+            primal = [record["primal"] for record in records]
+            above.fill_between(bounded, bound, primal, color="tab:blue", alpha=0.08)
+            gaps = [100 * record["gap"] for record in records]
+            below.plot(bounded, gaps, color="tab:red")
+            if max(gaps) > 0:
+                below.set_yscale("log")
+        else:
+            below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")
+        above.set(yscale="log", ylabel="objective")
+        above.legend(frameon=False)
+        below.set(ylabel="relative gap (%)", xlabel=x)
+        if x == "round":
+            below.locator_params(axis="x", integer=True)
+        return self
+
+
+# Measurements by which C is chosen, the first that a path has, and the names of those of the folds.
+_CRITERIA = {"score": "scores", "surrogate": "surrogates", "loss": "losses"}
+
+
+class CPathDisplay(Described):
+    """Held-out measurement and number of columns against C, with the C that was chosen.
+
+    The measurement is the one by which C was chosen: the score if ``scoring`` was given, otherwise
+    the surrogate of the loss (docs/decisions.md).  A
+    union of families has a line for itself and one for each family alone.
+
+    Create it by :meth:`from_estimator`, like scikit-learn's Displays.
+
+    Parameters
+    ----------
+    path : sequence of dict
+        Records as in ``StructBoost.C_path_``.
+    C : float
+        The C that was chosen.
+
+    Attributes
+    ----------
+    ax_ : tuple of matplotlib Axes
+        Measurement above, columns below.
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import CPathDisplay, StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(objective="hinge", random_state=0).fit(X, y)
+    >>> len(CPathDisplay.from_estimator(model).ax_)
+    2
+    """
+
+    def __init__(self, path: Sequence[Mapping[str, Any]], C: float) -> None:
+        needed = "C", "weak_learner", "columns"
+        if not len(checked_records(path, "path", "estimator.C_path_", needed)):
+            raise ValueError("path is empty: no weak learner had an edge, so no C was tried.")
+        self.path = path
+        self.C = checked_regularisation(C, "C")
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None) -> Self:
+        """Plot the path of a trainer or estimator that was fitted with ``C="auto"``.
+
+        Parameters
+        ----------
+        estimator : fitted trainer or estimator
+            Anything with ``C_path_`` and ``C_``.
+        ax : pair of matplotlib Axes, optional
+            For the measurement and for the number of columns.
+        name : str, optional
+            Title.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no path, because it is not fitted or C is a number.
+        """
+        check_fitted(estimator, "C_path_", "has no C_path_; call fit with C='auto' first")
+        return cls(estimator.C_path_, estimator.C_).plot(ax=ax, name=name)
+
+    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
+        """Draw the path, into ``ax`` if it is not None."""
+        above, below = self.ax_ = _two_axes("CPathDisplay", ax, name, (5.0, 4.4), (2, 1))
+        self.figure_ = above.figure
+        criterion = next((key for key in _CRITERIA if key in self.path[0]), "loss")
+        paths = [list(records) for _, records in groupby(self.path, lambda r: r["weak_learner"])]
+        for i, path in enumerate(paths):
+            Cs, columns, means, folds = (
+                np.array([record[key] for record in path])
+                for key in ("C", "columns", criterion, _CRITERIA[criterion])
+            )
+            label = "held-out part"
+            if folds.shape[1] > 1:
+                label = "mean of the folds"
+                above.plot(Cs, folds, color=f"C{i}", alpha=0.35, linewidth=0.8)
+            if len(paths) > 1:
+                label = f"{path[0]['weak_learner']}, {label}"
+            above.plot(Cs, means, "o-", color=f"C{i}", markersize=4, label=label)
+            below.plot(Cs, columns, "o-", color=f"C{i}", markersize=4)
+        for axis in (above, below):
+            axis.axvline(self.C, color="0.4", linestyle=":", label=f"chosen: C = {self.C:.3g}")
+            axis.set_xscale("log")
+        if criterion == "loss":
+            above.set_ylim(bottom=0)
+        below.set_ylim(bottom=0)
+        above.set_ylabel(f"held-out {criterion}")
+        below.set(ylabel="columns", xlabel="C")
+        above.legend(frameon=False)
+        return self
+
+
+class SparsityPathDisplay(Described):
+    """Error against sparsity, along the rounds of one fit.
+
+    Create it by :meth:`from_estimator`, like scikit-learn's Displays.  The points are the models of
+    ``staged_predict``.
+
+    Parameters
+    ----------
+    n_learners : array-like of int, shape (n_stages,)
+        Number of different weak learners in the model after each round, without constants.
+    errors : array-like, shape (n_stages,)
+        Error in 0..1.
+    name : str, optional
+        Label of the line.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import SparsityPathDisplay, ShareBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ShareBoostClassifier(max_rounds=3).fit(X, y)
+    >>> SparsityPathDisplay.from_estimator(model, X, y).errors.shape
+    (3,)
+    """
+
+    def __init__(
+        self, n_learners: ArrayLike, errors: ArrayLike, *, name: str | None = None
+    ) -> None:
+        counts = checked_array(n_learners, "n_learners")
+        if counts.size and not ((counts >= 0) & (counts < 1 << 62) & (counts % 1 == 0)).all():
+            raise ValueError(f"n_learners is {shown(n_learners)}; give whole numbers from 0.")
+        self.n_learners = counts.astype(np.int64)
+        self.errors = checked_array(errors, "errors").astype(np.float64)
+        self.name = checked_text_or_none(name, "name")
+        shape = self.n_learners.shape
+        if shape != self.errors.shape or len(shape) != 1 or not len(self.errors):
+            raise ValueError(
+                f"n_learners has shape {shape} and errors {self.errors.shape}; give one value per "
+                "stage."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None
+    ) -> Self:
+        """Plot the errors of a fitted classifier on ``X`` and ``y``.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Fitted classifier with ``model_`` and ``staged_predict``.
+        X : array-like, shape (n_samples, n_features)
+            Test samples.
+        y : array-like, shape (n_samples,)
+            True labels.
+        name : str, optional
+            Label of the line.
+        ax : matplotlib Axes, optional
+            Axes to draw into.
+
+        Raises
+        ------
+        ValueError
+            If the estimator is not fitted, or ``X`` and ``y`` differ in length.
+        """
+        check_fitted(estimator, "model_")
+        check_inputs(X)
+        check_sequence(y, "y", "give a list of labels")
+        labels = np.asarray(y)
+        if len(labels) != len(X):
+            raise ValueError(
+                f"X has {len(X)} samples and y {len(labels)}; they must be equally many."
+            )
+        errors = [float(np.mean(predicted != labels)) for predicted in estimator.staged_predict(X)]
+        model = estimator.model_
+        looks = {
+            kind: member.learners.feature_shares(member.n_features).any(axis=1)
+            for kind, member in model.members.items()
+        }
+        sizes = [
+            sum((stage.matrix(kind).any(axis=1) & looks[kind]).sum() for kind in looks)
+            for stage in model.staged()
+        ]
+        return cls(sizes, errors, name=name).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw the curve, into ``ax`` if it is not None."""
+        plt = pyplot("SparsityPathDisplay")
+        check_axes(ax)
+        if ax is None:
+            _, ax = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
+        (self.line_,) = ax.plot(self.n_learners, 100 * self.errors, "o-", label=self.name)
+        self.line_.set(markersize=3, linewidth=1.2)
+        ax.set(xlabel="weak learners in the model", ylabel="error, %")
+        ax.set_ylim(bottom=0)
+        plain(ax)
+        if self.name is not None:
+            ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def check_fitted(
+    estimator: Any, attribute: str, remedy: str = "is not fitted yet; call fit first"
+) -> None:
+    """Raise TypeError or ValueError unless an estimator has an attribute of a fit."""
+    check_estimator(estimator, attribute)
+    if not hasattr(estimator, attribute):
+        raise ValueError(f"This {type(estimator).__name__} {remedy}.")
+
+
+def plain(axis: Any) -> None:
+    """Draw a grid behind the curves of an axis, and no frame."""
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _two_axes(
+    purpose: str, ax: Any, name: Any, size: tuple[float, float], heights: tuple[int, int]
+) -> tuple[Any, Any]:
+    """Return the user's two axes, or new ones of a size, under a title."""
+    plt = pyplot(purpose)
+    checked_text_or_none(name, "name")
+    check_axes(ax, 2)
+    if ax is None:
+        _, ax = plt.subplots(
+            2, 1, sharex=True, figsize=size, layout="constrained", height_ratios=heights
+        )
+    above, below = ax
+    plain(above)
+    plain(below)
+    if name:
+        above.set_title(name)
+    return above, below
