@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from structboost.errors import CheckpointError
 from structboost.files.archive import ArchiveFormat, Arrays, Header
-from structboost.files.atomic_write import checked_target
+from structboost.files.atomic_write import checked_path, checked_target
 from structboost.files.schema import DamagedFileError, Schema
-from structboost.validation import checked_number, checked_whole_number, shown
+from structboost.validation import checked_not_negative, checked_whole_number, shown
 
 _REMEDY = "remove it, or give another path"
 _CHOICE = "choice"
@@ -47,7 +47,13 @@ class Checkpoint:
     seconds: float | None = 60.0
 
     def __post_init__(self) -> None:
-        self._check_values()
+        checked_path(self.path, "Checkpoint.path")
+        if self.rounds is not None:
+            checked_whole_number(self.rounds, "Checkpoint.rounds")
+        if self.seconds is not None:
+            checked_not_negative(self.seconds, "Checkpoint.seconds")
+        if self.rounds is None and self.seconds is None:
+            raise ValueError("Checkpoint has neither rounds nor seconds; give one of them.")
 
     @classmethod
     def of(cls, value: Any) -> Checkpoint | None:
@@ -57,6 +63,8 @@ class Checkpoint:
         ------
         TypeError, ValueError
             If ``value`` has another type, or a parameter is out of its range.
+        OSError
+            If the file is not a regular one, or cannot be written.
         """
         if value is None:
             return None
@@ -64,48 +72,9 @@ class Checkpoint:
             raise TypeError(
                 f"checkpoint is {shown(value)}; give the path of a file, or a Checkpoint."
             )
-        checkpoint = value if isinstance(value, Checkpoint) else cls(str(value))
-        checkpoint.check()
+        checkpoint = value if isinstance(value, Checkpoint) else cls(value)
+        checked_target(checkpoint.path, "Checkpoint.path")
         return checkpoint
-
-    def check(self) -> None:
-        """Check the parameters.
-
-        Raises
-        ------
-        TypeError
-            If ``path`` is not a path, or a number has another type.
-        ValueError
-            If a number is out of its range, ``rounds`` and ``seconds`` are both None, or ``path``
-            is a folder, empty, or in a folder that does not exist.
-        OSError
-            If the file is not a regular one, or cannot be written.
-        """
-        self._check_values()
-        if Path(self.path).is_dir():
-            raise ValueError(
-                f"The checkpoint {str(self.path)!r} is a folder or empty; give the path of a file."
-            )
-        if not Path(self.path).resolve().parent.is_dir():
-            raise ValueError(
-                f"The folder of the checkpoint {self.path} does not exist; create it first."
-            )
-        checked_target(self.path, "Checkpoint.path")
-
-    def _check_values(self) -> None:
-        """Check the values, without a look at any file."""
-        if self.rounds is not None:
-            checked_whole_number(self.rounds, "Checkpoint.rounds")
-        if self.seconds is not None and not checked_number(self.seconds, "Checkpoint.seconds") >= 0:
-            raise ValueError(
-                f"Checkpoint.seconds is {self.seconds!r}; give a number from 0, or None."
-            )
-        if self.rounds is None and self.seconds is None:
-            raise ValueError("Checkpoint has neither rounds nor seconds; give one of them.")
-        if not isinstance(self.path, (str, PathLike)):
-            raise TypeError(f"Checkpoint.path is {shown(self.path)}; give the path of a file.")
-        if not str(self.path):
-            raise ValueError("The checkpoint '' is a folder or empty; give the path of a file.")
 
 
 class CheckpointFile:

@@ -22,6 +22,10 @@ Pixels = NDArray[np.uint8]
 _DEEP_MODES = ("I", "F")
 _GREY_MODES = ("1", "L", "LA", "La")
 _WANTED = "give uint8 of shape (height, width) for grey or (height, width, 3) for RGB"
+_CONVERSION = (
+    "np.rint(255 * image).astype(np.uint8) where 1 is white, (image >> 8).astype(np.uint8) where "
+    "65535 is white"
+)
 
 
 class LetterBox(NamedTuple):
@@ -77,7 +81,7 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
     if array.ndim not in (2, 3) or channels not in ((), (1,), (3,), (4,)) or not array.size:
         raise ValueError(f"{what}; {_WANTED}.")
     if array.dtype != np.uint8:
-        raise ValueError(f"{what}; {_WANTED}{_conversion(array.dtype)}.")
+        raise ValueError(f"{what}; {_WANTED}, values from 0 to 255: {_CONVERSION}.")
     if channels == (1,):
         return np.ascontiguousarray(array[:, :, 0])
     return np.ascontiguousarray(array[:, :, :3]) if channels == (4,) else array
@@ -142,16 +146,3 @@ def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
         )
     picture = ImageOps.exif_transpose(picture)
     return np.array(picture.convert("L" if picture.mode in _GREY_MODES else "RGB"), np.uint8)
-
-
-def _conversion(dtype: np.dtype[Any]) -> str:
-    """Suggest a conversion of another type to 8 bits, where it is clear."""
-    if dtype.kind == "f":
-        return ": np.rint(255 * image).astype(np.uint8) where 1 is white"
-    if dtype.kind == "u" and dtype.itemsize == 2:
-        return ": (image >> 8).astype(np.uint8) where 65535 is white"
-    if dtype.kind in "iuO":
-        return ": np.asarray(image, np.uint8) if its values are 0 to 255"
-    if dtype.kind == "b":
-        return ": 255 * image.astype(np.uint8)"
-    return ""

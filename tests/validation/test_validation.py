@@ -58,83 +58,30 @@ def linear_trainer(**parameters):
 
 # -- parameters --------------------------------------------------------------------------------
 
-WHOLE_NUMBERS = [
-    (2.0, ValueError, r"is 2\.0; give a whole number from 1, as an int, such as 2"),
-    (float("nan"), ValueError, "is nan; give a whole number from 1"),
-    (float("inf"), ValueError, "is inf; give a whole number from 1"),
-    (0, ValueError, "is 0; give a whole number from 1"),
-    (None, TypeError, "is None; give a whole number from 1"),
-    (True, TypeError, "is True; give a whole number from 1"),
-    ("x", TypeError, "is 'x'; give a whole number from 1"),
-]
-GAPS = [
-    (None, TypeError, "is None; give a"),
-    ("x", TypeError, "is 'x'; give a"),
-    (True, TypeError, "is True; give a"),
-    (1.0, ValueError, r"is 1\.0; give a relative gap from 0 to below 1"),
-    (7, ValueError, "is 7; give a relative gap from 0 to below 1"),
-    (float("nan"), ValueError, "is nan"),
-]
-COSTS = [
-    (10**400, ValueError, r"is 10+\.\.\., beyond the largest float"),
-    (10**9000, ValueError, "is a value of type int, beyond the largest float"),
-    (None, TypeError, "is None; give a number above 0"),
-    ("1", TypeError, "is '1'; give a number above 0"),
-    (float("nan"), ValueError, "is nan; it must be"),
-    (-1, ValueError, "is -1; it must be"),
-]
-SHARES = [
-    ("x", TypeError, "is 'x'; give a fraction"),
-    (2.0, ValueError, r"is 2\.0; give a fraction between 0 and 1"),
-    (5, ValueError, "is 5; give a fraction between 0 and 1"),
-    (None, TypeError, "is None; give a fraction"),
-]
-OTHERS = {
-    "n_jobs": [
-        ("x", TypeError, "is 'x'; give None, a whole number from 1, or -1"),
-        (1.5, TypeError, r"is 1\.5; give None"),
-        (0, ValueError, "is 0; give None, a whole number from 1, or -1 for all cores"),
-    ],
-    "callbacks": [
-        (5, TypeError, "is 5; give a list of callables"),
-        ([None], TypeError, r"\[0\] is None; give a callable"),
-    ],
-    "spread": [
-        ("x", TypeError, "is 'x'; give a relative gap"),
-        (1.0, ValueError, r"is 1\.0; give a relative gap"),
-    ],
-    "weak_learner": [
-        (len, TypeError, "is <built-in function len>, which cannot be called as weak_learner"),
-        (3, ValueError, "is 3; choose one of"),
-    ],
-    "class_weight": [
-        ({0: float("nan")}, ValueError, r"\[0\] is nan; it must be finite and not negative"),
-        ({0: float("inf")}, ValueError, r"\[0\] is inf; it must be finite and not negative"),
-        ({1: -1}, ValueError, r"\[1\] is -1; it must be finite and not negative"),
-        ({1: 10**400}, ValueError, r"\[1\] is 10+\.\.\., beyond the largest float"),
-        ({1: "2"}, TypeError, r"\[1\] is '2'; give a number from 0"),
-        ([1, 2], TypeError, r"is \[1, 2\]; give a dict of labels to weights, 'balanced' or None"),
-        ("even", TypeError, "is 'even'; give a dict"),
-    ],
-    "checkpoint": [
-        ("", ValueError, "'' is a folder or empty; give the path of a file"),
-        (".", ValueError, "'.' is a folder or empty; give the path of a file"),
-        (5, TypeError, "is 5; give the path of a file"),
-    ],
-    "epsilon": [
-        (None, TypeError, "is None; give a number from 0"),
-        (-1.0, ValueError, r"is -1\.0; it must be"),
-    ],
-}
+NAN, INF = float("nan"), float("inf")
+# Values that are refused, by the type of the error.
+WHOLE_NUMBERS = {ValueError: [2.0, NAN, INF, 0], TypeError: [None, True, "x"]}
+GAPS = {ValueError: [1.0, 7, NAN], TypeError: [None, "x", True]}
+COSTS = {ValueError: [10**400, 10**9000, NAN, -1], TypeError: [None, "1"]}
+SHARES = {ValueError: [2.0, 5], TypeError: ["x", None]}
+COUNTS = (
+    "max_rounds max_iter max_epochs columns_per_channel n_iter_no_change tau_max "
+    "learners_per_round short_list"
+)
 RULES = {
-    "max_rounds": WHOLE_NUMBERS, "max_iter": WHOLE_NUMBERS, "max_epochs": WHOLE_NUMBERS,
-    "columns_per_channel": WHOLE_NUMBERS,
-    "n_iter_no_change": WHOLE_NUMBERS, "tau_max": WHOLE_NUMBERS,
-    "learners_per_round": WHOLE_NUMBERS,
-    "short_list": WHOLE_NUMBERS, "tol": GAPS, "C": COSTS, "gradient_tolerance": COSTS,
-    "validation_fraction": SHARES,
-    **OTHERS,
-}  # fmt: skip
+    **dict.fromkeys(COUNTS.split(), WHOLE_NUMBERS),
+    **{"tol": GAPS, "C": COSTS, "gradient_tolerance": COSTS, "validation_fraction": SHARES},
+    "n_jobs": {TypeError: ["x", 1.5], ValueError: [0]},
+    "callbacks": {TypeError: [5, [None]]},
+    "spread": {TypeError: ["x"], ValueError: [1.0]},
+    "weak_learner": {TypeError: [len], ValueError: [3]},
+    "class_weight": {
+        ValueError: [{0: NAN}, {0: INF}, {1: -1}, {1: 10**400}],
+        TypeError: [{1: "2"}, [1, 2], "even"],
+    },
+    "checkpoint": {ValueError: [""], TypeError: [5]},
+    "epsilon": {TypeError: [None], ValueError: [-1.0]},
+}
 
 
 OF_OBJECTIVES = [StructBoostClassifier, StructBoostRanker]
@@ -155,17 +102,21 @@ PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[
     ("make", "name"), PARAMETERS, ids=lambda value: getattr(value, "__name__", value)
 )
 def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
-    for value, error, message in RULES[name]:
-        with pytest.raises(error, match=rf"(?i:{name}).*{message}"):
-            hinge(make, **{name: value}).fit(X, y)
+    refuse(lambda value: hinge(make, **{name: value}).fit(X, y), name, RULES[name])
 
 
 @pytest.mark.parametrize("make", [MultiBoostMOClassifier, MultiBoostECCClassifier])
 def test_theta_is_a_number_above_0(make):
-    for value, error, message in COSTS:
-        if not isinstance(value, str):
-            with pytest.raises(error, match=f"theta.*{message}"):
-                make(theta=value).fit(X, y)
+    refused = {**COSTS, TypeError: [None]}
+    refuse(lambda value: make(theta=value).fit(X, y), "theta", refused)
+
+
+def refuse(call, name, refused):
+    """Check that values are refused, with the name, what was given, and a remedy."""
+    for error, values in refused.items():
+        for value in values:
+            with pytest.raises(error, match=rf"(?i:\b{name}\b).* (is|made) .*[;,] \w+"):
+                call(value)
 
 
 @pytest.mark.parametrize("make", [StructBoostClassifier, StructBoostRanker, boosted_trainer])
