@@ -59,25 +59,16 @@ class TreeTable(LearnerTable):
 
     @override
     def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees | TreesWithSets:
-        if self.sets is not None:
-            columns, plain = self._without_sets(n_features)
-            return TreesWithSets(columns, plain.scorer(weights, n_features))
-        return WeightedTrees.of(self.feature, self.threshold, self._sides, self.leaf, weights)
-
-    def _without_sets(self, n_features: int) -> tuple[SetColumns, TreeTable]:
-        """Find the columns that stand for sets, and the trees that split them at a half."""
-        assert self.sets is not None
+        # All nodes without a split send a missing feature left.
+        sides, feature = np.isposinf(self.threshold).astype(np.uint8), self.feature
+        if self.missing_left is not None:
+            sides |= self.missing_left
+        if self.sets is None:
+            return WeightedTrees.of(feature, self.threshold, sides, self.leaf, weights)
+        # Trees split the columns that stand for sets at a half.
         by_set = self.sets.any(axis=2)
-        columns, place = SetColumns.of_nodes(
-            self.feature[by_set], self.sets[by_set], self._sides[by_set]
-        )
-        feature = self.feature.copy()
+        columns, place = SetColumns.of_nodes(feature[by_set], self.sets[by_set], sides[by_set])
+        feature = feature.copy()
         feature[by_set] = n_features + place
-        return columns, TreeTable(feature, self.threshold, self.leaf, self.missing_left)
-
-    @property
-    def _sides(self) -> NDArray[np.uint8]:
-        """Flags of nodes that send a missing feature left, as all nodes without a split do."""
-        if self.missing_left is None:
-            return np.isposinf(self.threshold).astype(np.uint8)
-        return self.missing_left | np.isposinf(self.threshold)
+        trees = WeightedTrees.of(feature, self.threshold, sides, self.leaf, weights)
+        return TreesWithSets(columns, trees)
