@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import Candidate, check_family_arguments, check_has_rows
 from structboost.learners.candidates import Listed, ListedFamily, best_first, response_type
@@ -90,7 +90,7 @@ class ActiveFeatureTable(LearnerTable):
     present: FloatArray
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         indices, ends = _active(np.asarray(features))
         width = max(indices.max(initial=-1), self.feature.max(initial=-1)) + 1
         ones = np.ones(len(indices), np.bool_)
@@ -101,7 +101,7 @@ class ActiveFeatureTable(LearnerTable):
         return np.where(is_present, self.present[:, None], self.absent[:, None])
 
     @override
-    def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
+    def checked_rows(self, features: Any, n_features: int) -> AnyArray:
         # A part may have more active features than any part of training.
         width = features.shape[1] if getattr(features, "ndim", 0) == 2 else n_features
         return super().checked_rows(features, width)
@@ -192,7 +192,7 @@ class ActiveFeatureFamily(ListedFamily):
     name = "active_feature"
     exact_pricing = True
 
-    def __init__(self, features: NDArray[Any], response: tuple[float, float] = (-1.0, 1.0)) -> None:
+    def __init__(self, features: AnyArray, response: tuple[float, float] = (-1.0, 1.0)) -> None:
         check_family_arguments(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features).astype(np.int64)
@@ -271,7 +271,7 @@ class ActiveFeatureFamily(ListedFamily):
         return int(np.searchsorted(self._features, learner.feature))
 
 
-def _active(rows: NDArray[Any]) -> tuple[IntArray, IntArray]:
+def _active(rows: AnyArray) -> tuple[IntArray, IntArray]:
     """Return the active features of all rows, one after the other, and where each row begins."""
     is_active = rows >= 0
     ends = np.append(0, np.cumsum(is_active.sum(axis=1)))

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds
 from structboost.learners.responses import ShardFeatures
@@ -91,7 +91,7 @@ class TrainingFeatures(Protocol):
         Features of each kind, where they are in this process.
     """
 
-    rows: Mapping[str, NDArray[Any]] | None
+    rows: Mapping[str, AnyArray] | None
 
     def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
         """Thresholds of the features of a kind.
@@ -154,7 +154,7 @@ class Growth(NamedTuple):
     """
 
     setup: tuple[Any, ...]
-    is_drawn: NDArray[np.bool_]
+    is_drawn: BoolArray
     seeds: IntArray
     counts: IntArray | None
     trees: tuple[IntArray, IntArray, FloatArray]
@@ -390,7 +390,7 @@ class WeakLearnerFamily(Described, ABC):
         """
         return [[candidate] for candidate in self.price_shared(duals, n_groups)]
 
-    def left_out(self) -> NDArray[np.bool_] | None:
+    def left_out(self) -> BoolArray | None:
         """Training parts that the learners of the last :meth:`price` were not grown on.
 
         Returns
@@ -525,7 +525,7 @@ def checked_directions(directions: Any, n_features: int) -> NDArray[np.int8]:
     return np.array(directions, np.int8)
 
 
-def check_has_rows(features: NDArray[Any], family: str) -> None:
+def check_has_rows(features: AnyArray, family: str) -> None:
     """Raise TaskError if there is no part to learn from."""
     if not len(features):
         raise TaskError(
@@ -535,7 +535,7 @@ def check_has_rows(features: NDArray[Any], family: str) -> None:
         )
 
 
-def check_sizes(features: NDArray[Any], family: str, largest: float) -> None:
+def check_sizes(features: AnyArray, family: str, largest: float) -> None:
     """Raise TaskError if values of a feature are above ``largest``, or all below its inverse."""
     sizes = np.abs(features).max(axis=0)
     bad = np.flatnonzero((sizes > largest) | ((sizes > 0) & (sizes < 1 / largest)))

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import check_family_arguments, check_has_rows, check_sizes
 from structboost.learners.candidates import Listed, ListedFamily
@@ -47,7 +46,7 @@ class FeatureTable(LearnerTable):
     scale: FloatArray
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         values = (features[:, self.feature].T - self.center[:, None]) / self.scale[:, None]
         return np.where(self.feature[:, None] < 0, 1.0 / self.scale[:, None], values)
 
@@ -87,7 +86,7 @@ class FeatureFamily(ListedFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float] = (-1.0, 1.0),
         *,
         groups: Any = None,
@@ -124,7 +123,7 @@ class FeatureFamily(ListedFamily):
         return [self._learner(learner.feature, turned) for turned in ways]
 
     @override
-    def responses(self, learners: Sequence[Feature]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[Feature]) -> AnyArray:
         values = self._scaled[[learner.feature for learner in learners]]
         turned = [learner.scale < 0 for learner in learners]
         values[turned] = np.float32(self._whole) - values[turned]

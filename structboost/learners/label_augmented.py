@@ -76,10 +76,17 @@ class LabelAugmented(PricingRule):
                 "them, or take pricing='own'."
             )
         sums, bins = _best_far_sides(family, duals)
+        step = family.high - family.low
         columns = []
         for node, total in enumerate(duals.sum(axis=0)):
-            constant = _constant_column(family, node, float(total))
-            splits = _split_columns(family, node, sums[:, node], bins[:, node], per_channel)
+            edge = step * abs(float(total))
+            constant = Column((_constant(family, node, step if total > 0 else -step),), edge)
+            order = np.argsort(-np.abs(sums[:, node]), kind="stable")[:per_channel]
+            splits = [
+                _split_column(family, node, f, int(bins[f, node]), float(sums[f, node]))
+                for f in order.tolist()
+                if bins[f, node] >= 0
+            ]
             best_split = splits[0].edge if splits else 0.0
             if constant.edge >= (1 - _TIE) * best_split:
                 # The constant enters alone.  Its edge stands for all, so that the bound covers the
@@ -89,17 +96,6 @@ class LabelAugmented(PricingRule):
                 columns += [*splits, constant]
         columns.sort(key=lambda column: -column.edge)
         return [column for column in columns if column.edge > min_edge], columns[0].edge
-
-
-def _split_columns(
-    family: StumpFamily, node: int, sums: FloatArray, bins: IntArray, n_columns: int
-) -> list[Column]:
-    order = np.argsort(-np.abs(sums), kind="stable")[:n_columns]
-    return [
-        _split_column(family, node, int(f), int(bins[f]), float(sums[f]))
-        for f in order
-        if bins[f] >= 0
-    ]
 
 
 def _split_column(
@@ -115,12 +111,6 @@ def _split_column(
         (stump, at_zero) if at_zero.coefficient else (stump,),
         (family.high - family.low) * abs(far_sum),
     )
-
-
-def _constant_column(family: StumpFamily, node: int, total: float) -> Column:
-    """Column ``phi - phi(0)`` on ``node`` of a stump on the constant feature 1."""
-    step = family.high - family.low
-    return Column((_constant(family, node, step if total > 0 else -step),), step * abs(total))
 
 
 def _constant(family: StumpFamily, node: int, value: float) -> Term:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from structboost._typing import FloatArray, override
+from structboost._typing import AnyArray, FloatArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import (
     Candidate,
@@ -66,7 +65,7 @@ class HyperplaneTable(LearnerTable):
     right: FloatArray
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         side = self.coefficients @ np.asarray(features, np.float64).T + self.intercept[:, None]
         return np.where(side > 0, self.right[:, None], self.left[:, None])
 
@@ -97,7 +96,7 @@ class LinearFamily(WeakLearnerFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float],
     ) -> None:
         check_family_arguments(features, response)
@@ -157,7 +156,7 @@ class LinearFamily(WeakLearnerFamily):
         return best._replace(channel=channel)
 
     @override
-    def responses(self, learners: Sequence[Hyperplane]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[Hyperplane]) -> AnyArray:
         raw = self._scaled * self._spreads + self._means
         return self.table(learners).responses(raw).astype(response_type(self.low, self.high))
 
@@ -187,7 +186,7 @@ class PerceptronFamily(LinearFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float],
         *,
         exact: bool | None = None,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, finite_number
 from structboost.learners.base import (
     Candidate,
@@ -288,7 +288,7 @@ class CrossFittedFunction(ListedFamily):
     exact_pricing = True
     cross_fitted = True
 
-    def __init__(self, features: NDArray[Any], linear: CrossFittedWeights) -> None:
+    def __init__(self, features: AnyArray, linear: CrossFittedWeights) -> None:
         self.n_features = features.shape[1]
         if linear.weights.shape[1:] != (self.n_features,) or linear.folds.shape != (len(features),):
             raise ValueError(

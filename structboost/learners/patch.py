@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import check_family_arguments, check_has_rows
 from structboost.learners.candidates import Listed, ListedFamily
@@ -76,9 +76,7 @@ class Pooling(NamedTuple):
             )
         return out[0], out[1]
 
-    def responses(
-        self, images: NDArray[Any], templates: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
+    def responses(self, images: AnyArray, templates: NDArray[np.float32]) -> NDArray[np.float32]:
         """Largest response in each cell, shape (n_templates, grid * grid, n_images).
 
         Parameters
@@ -147,7 +145,7 @@ class PatchTable(LearnerTable):
             raise ValueError("a template has no cell")
 
     @override
-    def responses(self, features: NDArray[Any]) -> NDArray[np.float32]:
+    def responses(self, features: AnyArray) -> NDArray[np.float32]:
         out = np.ones((len(self), len(features)), np.float32)
         pooling = Pooling(*self.pooling.tolist())
         for index in np.unique(self.template[self.template >= 0]):
@@ -211,7 +209,7 @@ class PatchFamily(ListedFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float] = (-1.0, 1.0),
         *,
         image_shape: tuple[int, int],
@@ -287,7 +285,7 @@ class PatchFamily(ListedFamily):
         return [learner]
 
     @override
-    def responses(self, learners: Sequence[PooledTemplate]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[PooledTemplate]) -> AnyArray:
         return self.table(learners).responses(self._images)
 
     @override

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import check_family_arguments, check_has_rows
 from structboost.learners.candidates import Listed, ListedFamily
@@ -64,7 +63,7 @@ class PiecewiseTable(LearnerTable):
     signs: FloatArray
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         scaled = (np.asarray(features, np.float64) - self.means) / self.scales
         balls, place = np.unique(self.ball, return_inverse=True)
         inside = _inside(scaled, self.centers[balls], self.radii[balls])
@@ -113,7 +112,7 @@ class PiecewiseFamily(ListedFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float] = (-1.0, 1.0),
         *,
         n_centers: int = 20,
@@ -174,7 +173,7 @@ class PiecewiseFamily(ListedFamily):
         return [learner._replace(sign=sign) for sign in (1.0, -1.0)]
 
     @override
-    def responses(self, learners: Sequence[Piece]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[Piece]) -> AnyArray:
         features, balls = [p.feature for p in learners], [p.ball for p in learners]
         signs = np.array([p.sign for p in learners])[:, None]
         return np.asarray(self._columns[features] * self._inside[balls] * signs, np.float32)
@@ -190,7 +189,7 @@ class PiecewiseFamily(ListedFamily):
         )  # fmt: skip
 
 
-def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> NDArray[np.bool_]:
+def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> BoolArray:
     if not len(centers):
         return np.zeros((0, len(scaled)), np.bool_)
     return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

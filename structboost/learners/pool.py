@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import check_family_arguments
 from structboost.learners.candidates import Listed, ListedFamily
@@ -131,7 +130,7 @@ class PoolTable(LearnerTable):
     functions: Any = field(default=None, compare=False)
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         if callable(self.functions):
             chosen = responses_of(self.functions, features)[self.function]
         else:
@@ -145,11 +144,11 @@ class PoolTable(LearnerTable):
         return np.zeros((len(self.function), n_features))
 
     @override
-    def select(self, index: NDArray[Any]) -> PoolTable:
+    def select(self, index: AnyArray) -> PoolTable:
         return PoolTable(self.function[index], self.sign[index], self.functions)
 
     @override
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, AnyArray]:
         raise ValueError(
             "The weak learners are functions of a pool, which no file of a model holds; pickle the "
             "model, or keep the code of the functions and train anew."
@@ -208,7 +207,7 @@ class PoolFamily(ListedFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float] = (-1.0, 1.0),
         *,
         functions: Functions,

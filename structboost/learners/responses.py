@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds, codes_sum
 from structboost.learners.block_measures import BlockMeasure, entry_values
@@ -97,10 +97,10 @@ class Responses(ABC):
 class FeaturesOfRows(Protocol):
     """Features of one kind in a shard."""
 
-    def codes(self, bins: Thresholds) -> NDArray[Any]:
+    def codes(self, bins: Thresholds) -> AnyArray:
         """Bins of the features, shape (n_columns, n_rows)."""
 
-    def rows(self) -> NDArray[Any]:
+    def rows(self) -> AnyArray:
         """Features, shape (n_rows, n_features).
 
         Raises
@@ -125,11 +125,11 @@ class ResponsesInShard(Described, Responses):
         First row of each block, from 0, and the number of rows.
     """
 
-    def __init__(self, features: NDArray[Any], starts: IntArray) -> None:
+    def __init__(self, features: AnyArray, starts: IntArray) -> None:
         self.features = features
         self.starts = starts
 
-    def answers(self, learners: IntArray, rows: slice) -> NDArray[Any]:
+    def answers(self, learners: IntArray, rows: slice) -> AnyArray:
         """Responses of some learners on some rows.
 
         Parameters
@@ -233,7 +233,7 @@ class ShardFeatures(Protocol):
     """
 
     @property
-    def identity(self) -> Sequence[NDArray[Any]]:
+    def identity(self) -> Sequence[AnyArray]:
         """Arrays that are hashed for checkpoints."""
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> ResponsesInShard:
@@ -278,12 +278,12 @@ class StoredResponses(Responses):
         self._responses = GrowingMatrix(n_rows)
 
     @property
-    def rows(self) -> NDArray[Any]:
+    def rows(self) -> AnyArray:
         """Responses, shape (n_learners, n_rows)."""
         return self._responses.rows
 
     @override
-    def add(self, new: NDArray[Any]) -> int:
+    def add(self, new: AnyArray) -> int:
         return self._responses.append(new)
 
     @override
@@ -363,7 +363,7 @@ class SparseResponses(Responses):
 
 @compiled
 def _add_stored_scores(
-    responses: NDArray[Any],
+    responses: AnyArray,
     learners: IntArray,
     channels: IntArray,
     weights: FloatArray,
@@ -383,7 +383,7 @@ def _add_stored_scores(
 
 @compiled
 def _add_stored_products(
-    responses: NDArray[Any],
+    responses: AnyArray,
     learners: IntArray,
     channels: IntArray,
     parts: NDArray[np.uint16],
@@ -404,7 +404,7 @@ def _add_stored_products(
 
 @compiled(fastmath=_FASTMATH)
 def _stored_edges(
-    responses: NDArray[Any],
+    responses: AnyArray,
     learners: IntArray,
     channels: IntArray,
     duals: FloatArray,

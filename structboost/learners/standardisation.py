@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray
 from structboost.errors import TaskError
 from structboost.learners.binning import SAMPLED_ROWS, sampled_rows
 
@@ -72,7 +71,7 @@ class Standardisation(NamedTuple):
         """Number of standardised features, including the constant."""
         return len(self.scales) + self.bias
 
-    def rows(self, features: NDArray[Any]) -> FloatArray:
+    def rows(self, features: AnyArray) -> FloatArray:
         """Standardise features, shape (n_parts, width).
 
         TaskError if responses must not be negative, and a feature is.
@@ -97,7 +96,7 @@ class Standardisation(NamedTuple):
             )
 
 
-def _dense(features: Any) -> NDArray[Any]:
+def _dense(features: Any) -> AnyArray:
     return np.asarray(features.toarray() if sparse.issparse(features) else features)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.learners.all_thresholds import largest_edges
 from structboost.learners.base import (
@@ -98,7 +98,7 @@ class StumpTable(LearnerTable):
     missing_left: NDArray[np.uint8] | None = None
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         columns = features[:, self.feature].T
         is_left = columns <= self.threshold[:, None]
         if self.missing_left is not None:
@@ -128,7 +128,7 @@ class Splits(NamedTuple):
     totals: FloatArray
     edges: FloatArray
     bins: IntArray
-    flipped: NDArray[np.bool_]
+    flipped: BoolArray
 
 
 class StumpSearch(WeakLearnerFamily):
@@ -152,7 +152,7 @@ class StumpSearch(WeakLearnerFamily):
     n_threads = 1
 
     def __init__(
-        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
+        self, bins: Thresholds, response: tuple[float, float], rows: AnyArray | None = None
     ) -> None:
         self.bins = bins
         self.rows = rows
@@ -192,7 +192,7 @@ class StumpSearch(WeakLearnerFamily):
         return splits
 
     def _search(
-        self, duals: Any, kernel: Callable[..., None], arrays: tuple[NDArray[Any], ...]
+        self, duals: Any, kernel: Callable[..., None], arrays: tuple[AnyArray, ...]
     ) -> FloatArray:
         """Fill arrays, a row for each column, by a kernel of histograms, and return the totals."""
 
@@ -324,7 +324,7 @@ class StumpFamily(StumpSearch):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float],
         *,
         exact: bool | None = None,
@@ -344,7 +344,7 @@ class StumpFamily(StumpSearch):
         return histograms(self.binned, duals, first, last)
 
     @override
-    def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[Stump]) -> AnyArray:
         out = np.empty((len(learners), self.binned.n_rows), response_type(self.low, self.high))
         for k, stump in enumerate(learners):
             below = self.binned.codes[stump.feature].astype(np.int64) <= stump.bin
@@ -408,7 +408,7 @@ class SparseStumpFamily(StumpSearch):
         raise NotImplementedError("Stumps on sparse tables are not shared by channels.")
 
     @override
-    def responses(self, learners: Sequence[Stump]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[Stump]) -> AnyArray:
         out = np.empty((len(learners), self.n_parts), response_type(self.low, self.high))
         for k, stump in enumerate(learners):
             out[k] = stump.left if stump.threshold >= 0 else stump.right
@@ -492,7 +492,7 @@ class ShardedStumps(StumpSearch):
     """
 
     def __init__(
-        self, bins: Thresholds, response: tuple[float, float], rows: NDArray[Any] | None = None
+        self, bins: Thresholds, response: tuple[float, float], rows: AnyArray | None = None
     ) -> None:
         super().__init__(bins, response, rows)
         self.shard_features = BinsOfRows(bins)
@@ -553,7 +553,7 @@ def _best_places(
     high: float,
     edges: FloatArray,
     bins: IntArray,
-    flipped: NDArray[np.bool_],
+    flipped: BoolArray,
 ) -> None:
     """Find the best split of each feature from its entries in ascending order.
 
@@ -581,7 +581,7 @@ def _best_places(
 
 @compiled
 def _add_stump_scores(
-    codes: NDArray[Any],
+    codes: AnyArray,
     features: IntArray,
     bins: IntArray,
     sides: FloatArray,
@@ -603,7 +603,7 @@ def _add_stump_scores(
 
 @compiled
 def _add_stump_products(
-    codes: NDArray[Any],
+    codes: AnyArray,
     features: IntArray,
     bins: IntArray,
     sides: FloatArray,

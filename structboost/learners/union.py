@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
 from structboost.learners.base import Candidate, WeakLearnerFamily
 from structboost.learners.block_measures import BlockMeasure
@@ -64,7 +63,7 @@ class UnionTable(LearnerTable):
 
     @classmethod
     def of_arrays(
-        cls, classes: Sequence[type[LearnerTable]], arrays: Mapping[str, NDArray[Any]]
+        cls, classes: Sequence[type[LearnerTable]], arrays: Mapping[str, AnyArray]
     ) -> UnionTable:
         """Restore a table from the arrays of :meth:`to_arrays`, given the classes of the tables.
 
@@ -78,20 +77,20 @@ class UnionTable(LearnerTable):
         return cls(member, tables)
 
     @override
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, AnyArray]:
         arrays = {"member": self.member}
         for i, table in enumerate(self.tables):
             arrays |= prefixed(f"{i}/", table.to_arrays())
         return arrays
 
     @override
-    def select(self, index: NDArray[Any]) -> UnionTable:
+    def select(self, index: AnyArray) -> UnionTable:
         chosen, place = self.member[index], places(self.member)[index]
         tables = [table.select(place[chosen == i]) for i, table in enumerate(self.tables)]
         return UnionTable(chosen, tuple(tables))
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         return self._joined(lambda table: table.responses(features), len(features))
 
     @override
@@ -107,7 +106,7 @@ class UnionTable(LearnerTable):
             ]
         )
 
-    def _joined(self, rows: Callable[[LearnerTable], NDArray[Any]], width: int) -> FloatArray:
+    def _joined(self, rows: Callable[[LearnerTable], AnyArray], width: int) -> FloatArray:
         """Join rows of the tables into one row for each learner."""
         out = np.empty((len(self.member), width))
         for i, table in enumerate(self.tables):
@@ -174,7 +173,7 @@ class UnionInShards(NamedTuple):
     members: tuple[ShardFeatures, ...]
 
     @property
-    def identity(self) -> tuple[NDArray[Any], ...]:
+    def identity(self) -> tuple[AnyArray, ...]:
         """Arrays of all members, one after the other."""
         return tuple(array for member in self.members for array in member.identity)
 
