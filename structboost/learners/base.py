@@ -42,7 +42,6 @@ from structboost.validation import (
     check_flag_or_none,
     checked_array,
     checked_list,
-    checked_number,
     checked_whole_number,
     is_whole,
     shown,
@@ -489,13 +488,8 @@ def check_family_arguments(
                 "features."
             )
         checked_array(table, "features", 2)
-    is_list = isinstance(response, tuple | list)
-    if not (is_list or (isinstance(response, np.ndarray) and response.ndim == 1)) or (
-        len(response) != 2
-    ):
-        raise TypeError(f"response is {shown(response)}; give two numbers, such as (-1.0, 1.0).")
-    low, high = (checked_number(value, "response") for value in response)
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    pair = checked_array(response, "response", 1)
+    if len(pair) != 2 or not np.isfinite(pair).all() or pair[0] >= pair[1]:
         raise ValueError(
             f"response is {shown(response)}; give two numbers in rising order, such as (-1.0, 1.0)."
         )

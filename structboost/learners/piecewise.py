@@ -19,9 +19,7 @@ from structboost.validation import (
     checked_array,
     checked_seed,
     checked_whole_number,
-    first_unusable,
     shown,
-    unusable,
 )
 
 
@@ -128,9 +126,6 @@ class PiecewiseFamily(ListedFamily):
                 f"quantiles is {shown(quantiles)}; give fractions above 0 and at most 1."
             )
         check_has_rows(features, self.name)
-        bad = first_unusable(features, missing=False)
-        if bad is not None:
-            raise ValueError(f"features[{bad}] has {unusable(False)} entries; impute or drop them.")
         if min(response) >= 0:
             raise ValueError(
                 "weak_learner 'piecewise' has responses of both signs, but those of this kind must "
@@ -143,11 +138,8 @@ class PiecewiseFamily(ListedFamily):
         self._scales = np.where(sizes > 0, sizes, 1.0)
         scaled = (rows - self._means) / self._scales
         n_different = len(np.unique(scaled, axis=0))
-        centers = (
-            KMeans(min(n_centers, n_different), n_init=1, random_state=random_state)
-            .fit(scaled)
-            .cluster_centers_
-        )
+        means = KMeans(min(n_centers, n_different), n_init=1, random_state=random_state).fit(scaled)
+        centers = means.cluster_centers_
         radii = np.quantile(pairwise_distances(centers, scaled), quantiles, axis=1)
         self._centers = np.vstack((centers[:1], np.tile(centers, (len(quantiles), 1))))
         # A part at the radius is outside.  The one that defines the quantile must not be.

@@ -229,9 +229,9 @@ class UnionFamily(WeakLearnerFamily):
         self.can_resume = all(family.can_resume for family in members)
         self.takes_missing = all(family.takes_missing for family in members)
         self.ridge = max(family.ridge for family in members)
-        parts = [family.shard_features for family in members]
-        in_shards = tuple(part for part in parts if part is not None)
-        self.shard_features = UnionInShards(in_shards) if len(in_shards) == len(parts) else None
+        in_shards = [of.shard_features for of in members if of.shard_features is not None]
+        if len(in_shards) == len(members):
+            self.shard_features = UnionInShards(tuple(in_shards))
 
     @property
     @override
@@ -259,14 +259,13 @@ class UnionFamily(WeakLearnerFamily):
         widest = np.full(duals.shape[1], -np.inf)
         for i, family in enumerate(self.members):
             member_duals = self._duals_of(i, duals)
-            if not family.searches_all:
-                edges = family.widest_edges(member_duals)
-                if edges is None:
-                    return None
+            if family.searches_all:
+                for _, channel, edge in family.price(member_duals, 1):
+                    widest[channel] = max(widest[channel], edge)
+            elif (edges := family.widest_edges(member_duals)) is not None:
                 np.maximum(widest, edges, out=widest)
             else:
-                for candidate in family.price(member_duals, 1):
-                    widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
+                return None
         return widest
 
     @override

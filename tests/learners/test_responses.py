@@ -75,13 +75,12 @@ def test_every_form_of_responses_has_the_sums_of_its_answers(n_levels):
     for responses, (some, others), answers in responses_of_every_form(rng):
         n_first = len(some) if not sparse.issparse(some) else some.shape[0]
         assert [responses.add(some), responses.add(others)] == [0, n_first]
-        expected = np.zeros(9)
-        expected_scores = np.zeros((N_CHANNELS, N_ROWS - FIRST))
+        out, scores = rng.normal(size=9), rng.normal(size=(N_CHANNELS, N_ROWS - FIRST))
+        expected, expected_scores = out.copy(), scores.copy()
         for t, (_, learner, channel, coefficient) in enumerate(zip(*terms, strict=True)):
             at = channels == channel
-            expected[t] = values[at] @ answers[learner, FIRST + parts[at]]
+            expected[t] += values[at] @ answers[learner, FIRST + parts[at]]
             expected_scores[channel] += coefficient * answers[learner, FIRST:]
-        out, scores = np.zeros(9), np.zeros_like(expected_scores)
         responses.add_products(terms, measure, FIRST, out)
         responses.add_scores(terms, FIRST, scores)
         np.testing.assert_allclose(out, expected, atol=1e-12)
