@@ -212,6 +212,19 @@ def alpha_expansion_labels(
 expanded_labels = alpha_expansion_labels
 
 
+def expanded_once(
+    energies: FloatArray, edges: IntArray, weights: FloatArray, labels: IntArray
+) -> IntArray:
+    """Improve labels by one expansion of each label in turn, or by the cut of two labels."""
+    if energies.shape[1] == 2:
+        return min_cut_labels(energies, edges, weights, weights).astype(np.int64)
+    moves = _Moves(energies, edges, weights, np.zeros(len(energies), np.int64))
+    labels, reached = labels.astype(np.int64), moves.by_graph(labels)
+    for alpha in range(energies.shape[1]):
+        moves.expand(labels, reached, alpha, np.ones(1, np.bool_))
+    return labels
+
+
 def _expanded(moves: _Moves, start: IntArray, order: Sequence[int]) -> IntArray:
     """Expand the labels in turn until no move improves."""
     labels, energies = start.copy(), moves.by_graph(start)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,20 +115,18 @@ def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: Labe
     height, width = drawn.shape[:2]
     scale = max(0.4, min(height, width) / 900)
     row = round(44 * scale)
-    places, x, y = [], 0, 0
+    strips, left = [blank(0, width, WHITE)], width
     for label in present:
         name = meaning.name(label)
         entry = 2 * row + text_size(name, scale)[0]
-        if x > 0 and x + entry > width:
-            x, y = 0, y + row
-        places.append((label, name, x, y))
-        x += entry
-    strip = blank(y + row if places else 0, width, WHITE)
-    for label, name, left, top in places:
-        square = strip[top + row // 4 : top + 3 * row // 4, left + row // 4 : left + row]
-        square[:] = colours[label]
-        write_text(strip, name, (left + row + row // 4, top + round(0.7 * row)), _INK, scale)
-    return np.asarray(np.concatenate((drawn, strip)))
+        if left and left + entry > width:
+            strips.append(blank(row, width, WHITE))
+            left = 0
+        strips[-1][row // 4 : 3 * row // 4, left + row // 4 : left + row] = colours[label]
+        start = left + row + row // 4, round(0.7 * row)
+        write_text(strips[-1], name, start, _INK, scale)
+        left += entry
+    return np.asarray(np.concatenate((drawn, *strips)))
 
 
 def contact_sheet(
@@ -162,7 +159,10 @@ def contact_sheet(
     """
     n_labels = checked_whole_number(n_labels, "n_labels", VOID)
     tile_width = checked_whole_number(tile_width, "tile_width", _WIDEST_TILE)
-    _check_rows(rows)
+    example = "[('name', image, {'truth': mask})]"
+    for i, row in enumerate(checked_list(rows, "rows", example) or [None]):
+        if not isinstance(row, Sequence) or len(row) != 3 or not isinstance(row[2], Mapping):
+            raise TypeError(f"rows[{i}] is {shown(row)}; give a list such as {example}.")
     names = list(rows[0][2])
     lines = [[_head(name, tile_width) for name in ("image", *names)]]
     for name, image, masks in rows:
@@ -172,21 +172,11 @@ def contact_sheet(
         pixels = as_rgb(checked_image(image, f"the image of rows, {name}"))
         height = max(1, round(pixels.shape[0] * tile_width / pixels.shape[1]))
         small = resized(pixels, (tile_width, height))
-        full = (mask_of(masks[n], f"the mask {n} of rows, {name}") for n in names)
-        at_size = (resized_mask(mask, small.shape) for mask in full)
-        lines.append([small, *(draw_segmentation(small, mask, n_labels) for mask in at_size)])
+        lines.append([small])
+        for n in names:
+            mask = mask_of(masks[n], f"the mask {n} of rows, {name}")
+            lines[-1].append(draw_segmentation(small, resized_mask(mask, small.shape), n_labels))
     return sheet(lines, gap=_GAP)
-
-
-def _check_rows(rows: Any) -> None:
-    """Raise TypeError or ValueError unless these are rows of a contact sheet."""
-    example = "[('name', image, {'truth': mask})]"
-    if not len(checked_list(rows, "rows", example)):
-        raise ValueError(f"rows is empty; give at least one photograph, such as {example}.")
-    for i, row in enumerate(rows):
-        is_row = isinstance(row, Sequence) and len(row) == 3
-        if not is_row or not isinstance(row[0], str) or not isinstance(row[2], Mapping):
-            raise TypeError(f"rows[{i}] is {shown(row)}; give a list such as {example}.")
 
 
 def _outlines(mask: Mask) -> NDArray[np.bool_]:

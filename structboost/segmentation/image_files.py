@@ -65,10 +65,8 @@ def text_lines(path: str | PathLike[str], what: str) -> list[str]:
     be.
     """
     try:
-        return (
-            regular_file(path, "file", ImageFileError).read_text(encoding="utf-8-sig").splitlines()
-        )
-    except (OSError, UnicodeDecodeError) as error:
+        return _bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
         raise ImageFileError(f"{path} cannot be read as {what} ({error}).") from error
 
 
@@ -113,27 +111,29 @@ def read_mask(path: str | PathLike[str]) -> Mask:
     ImageFileError
         If there is no such file, or it is not an image of 8-bit indices.
     """
-    content = _bytes(path)
     try:
-        with Image.open(BytesIO(content)) as stored:
-            picture = ImageOps.exif_transpose(stored)
-            values = np.asarray(picture.convert("L") if picture.mode == "1" else picture)
+        with Image.open(BytesIO(_bytes(path))) as stored:
+            values = _stored_values(stored)
     except (UnidentifiedImageError, OSError, SyntaxError) as error:
         why = "it is no image" if isinstance(error, UnidentifiedImageError) else error
         raise ImageFileError(f"{path} cannot be read as a mask ({why}).") from error
-    if values.ndim == 3 and values.shape[2] == 2:  # values and alpha
+    if values.ndim == 3:
+        if values.shape[2] != 2 and (values[:, :, :3] != values[:, :, :1]).any():
+            raise ImageFileError(
+                f"{path} is a colour picture; give a mask with one channel (or a palette) of class "
+                "indices, such as by examples/colour_masks.py."
+            )
         values = values[:, :, 0]
-    if values.ndim == 3 and (values[:, :, :3] == values[:, :, :1]).all():
-        values = values[:, :, 0]
-    if values.ndim != 2:
-        raise ImageFileError(
-            f"{path} is a colour picture; give a mask with one channel (or a palette) of class "
-            "indices, such as by examples/colour_masks.py."
-        )
     try:
         return mask_of(values, str(path))
     except ValueError as error:
         raise ImageFileError(str(error)) from error
+
+
+def _stored_values(picture: Image.Image) -> NDArray[Any]:
+    """Return the values of a picture, or the indices of its palette, rotated by its metadata."""
+    picture = ImageOps.exif_transpose(picture)
+    return np.asarray(picture.convert("L") if picture.mode == "1" else picture)
 
 
 def mask_of(mask: Any, name: str) -> Mask:
@@ -145,8 +145,7 @@ def mask_of(mask: Any, name: str) -> Mask:
     whole numbers, or has values beyond 0..255.  TypeError if it is the path of a file.
     """
     if isinstance(mask, Image.Image):
-        picture = ImageOps.exif_transpose(mask)
-        mask = picture.convert("L") if picture.mode == "1" else picture
+        mask = _stored_values(mask)
     if isinstance(mask, str | PathLike):
         raise TypeError(f"{name} is {str(mask)!r}; read the file first, such as by read_mask.")
     check_unmasked(mask, name, "fill them, such as by mask.filled(255) for void")
@@ -179,18 +178,20 @@ def check_one_size(
     image: str, image_shape: tuple[int, ...], mask: str, mask_shape: tuple[int, ...]
 ) -> None:
     """Raise ValueError unless an image and its mask or scribbles are of one size."""
-    (height, width), (own_height, own_width) = image_shape[:2], mask_shape[:2]
-    if (height, width) == (own_height, own_width):
-        return
-    text = f"{mask} has {own_width} x {own_height} pixels, {image} {width} x {height}; "
-    text += "they must be of one size."
-    if (height, width) == (own_width, own_height):
-        text += (
+    (height, width), shape = image_shape[:2], mask_shape[:2]
+    if shape == (width, height) != (height, width):
+        more = (
             " One of them is rotated by the EXIF orientation of the photograph, the other is "
             "not: rotate it, too, or take the orientation out of the photograph's file, such as "
             "by exiftool -Orientation= FILE."
         )
-    raise ValueError(text)
+    else:
+        more = ""
+    if shape != (height, width):
+        raise ValueError(
+            f"{mask} has {shape[1]} x {shape[0]} pixels, {image} {width} x {height}; they must be "
+            f"of one size.{more}"
+        )
 
 
 def write_png(

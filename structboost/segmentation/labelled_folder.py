@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from structboost.segmentation.masks import (
 )
 from structboost.validation import (
     checked_flag,
-    checked_list,
     checked_verbose,
     checked_whole_number,
     is_whole,
@@ -150,7 +149,15 @@ def read_folder(
     folder = checked_path(images, "images")
     in_masks = checked_path(masks, "masks")
     table = None if classes is None else checked_path(classes, "classes")
-    _check_settings(foreground, n_labels, strict, mask_name, meaning, verbose)
+    for value in () if foreground is None else np.atleast_1d(np.asarray(foreground, object)):
+        if not is_whole(value):
+            raise TypeError(f"foreground holds {shown(value)}; give whole numbers, as [1, 2].")
+    if n_labels is not None:
+        checked_whole_number(n_labels, "n_labels", VOID)
+    if not isinstance(meaning, LabelMap | None):
+        raise TypeError(f"meaning is {shown(meaning)}; give a LabelMap, or None.")
+    checked_flag(strict, "strict")
+    checked_verbose(verbose)
     if not folder.is_dir():
         raise ImageFileError(f"There is no folder {folder}; give the folder of the images.")
     source = mask_source(in_masks, mask_name, table)
@@ -178,7 +185,7 @@ def read_folder(
         allowed = {*(used.classes or range(n_labels)), VOID}
         problems += [
             f"{mask} holds the values {sorted(held - allowed)}; the model has "
-            f"{_listed(used, n_labels)} (and 255, void)."
+            f"{' and '.join(map(str, used.classes)) or f'0..{n_labels - 1}'} (and 255, void)."
             for (_, _, mask), held in values.items()
             if not held <= allowed
         ]
@@ -190,24 +197,6 @@ def read_folder(
         raise ImageFileError(f"No image in {images} has a usable mask in {masks}.{more}")
     usable = [LabelledImage(*pair, used, source) for pair in pairs if pair in values]
     return LabelledFolder(usable, used, problems)
-
-
-def _check_settings(
-    foreground: Any, n_labels: Any, strict: Any, mask_name: Any, meaning: Any, verbose: Any
-) -> None:
-    """Raise TypeError or ValueError unless :func:`read_folder` takes these arguments."""
-    if foreground is not None and not is_whole(foreground):
-        for value in checked_list(foreground, "foreground", "[1, 2]"):
-            if not is_whole(value):
-                raise TypeError(f"foreground holds {shown(value)}; give whole numbers.")
-    if n_labels is not None:
-        checked_whole_number(n_labels, "n_labels", VOID)
-    checked_flag(strict, "strict")
-    if not isinstance(mask_name, str):
-        raise TypeError(f"mask_name is {shown(mask_name)}; give a text such as '{{name}}_mask'.")
-    if meaning is not None and not isinstance(meaning, LabelMap):
-        raise TypeError(f"meaning is {shown(meaning)}; give a LabelMap, or None.")
-    checked_verbose(verbose)
 
 
 def read_split(path: str | PathLike[str]) -> dict[str, str]:
@@ -229,21 +218,7 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
         If there is no such file, it is empty, a line has another form, or an image has both parts;
         the message names the line.
     """
-    parts: dict[str, str] = {}
-    for i, line in enumerate(text_lines(path, "a split"), 1):
-        if not line.strip():
-            continue
-        name, part = ("", *line.rsplit(maxsplit=1))[-2:]
-        if not name.strip() or part not in ("train", "test"):
-            raise ImageFileError(
-                f"{path}, line {i} is {line.strip()!r}; give an image's name, a space, and "
-                "train or test."
-            )
-        if parts.setdefault(name.strip(), part) != part:
-            raise ImageFileError(
-                f"{path}, line {i} takes {name.strip()} for {part}, an earlier line for "
-                f"{parts[name.strip()]}; give each image one line."
-            )
+    parts = _read_pairs(path, "a split", "ID train' or 'ID test", ("train", "test"))
     if not parts:
         raise ImageFileError(f"{path} is empty; give lines 'ID train' or 'ID test'.")
     return parts
@@ -266,14 +241,7 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
         If a line has another form, or an image has no group.
     """
     if Path(given).is_file():
-        lines = text_lines(given, "groups of images")
-        group_of: dict[str, str] = {}
-        for i, line in enumerate(lines, 1):
-            words = line.strip().rsplit(maxsplit=1)
-            if words and (len(words) != 2 or group_of.setdefault(*words) != words[1]):
-                raise ImageFileError(
-                    f"{given}, line {i} is {line.strip()!r}; give 'ID GROUP', each ID once."
-                )
+        group_of = _read_pairs(given, "groups of images", "ID GROUP")
     else:
         try:
             pattern = re.compile(str(given))
@@ -292,10 +260,19 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
     return [group_of[name] for name in names]
 
 
-def _listed(meaning: LabelMap, n_labels: int) -> str:
-    if meaning.classes:
-        return " and ".join(str(value) for value in meaning.classes)
-    return f"0..{n_labels - 1}"
+def _read_pairs(
+    path: str | PathLike[str], what: str, form: str, words: Sequence[str] = ()
+) -> dict[str, str]:
+    """Read lines of a name, a space and a word, one of ``words`` if there are any."""
+    word_of: dict[str, str] = {}
+    for i, line in enumerate(text_lines(path, what), 1):
+        pair = line.strip().rsplit(maxsplit=1)
+        is_good = len(pair) == 2 and (not words or pair[1] in words)
+        if pair and (not is_good or word_of.setdefault(*pair) != pair[1]):
+            raise ImageFileError(
+                f"{path}, line {i} is {line.strip()!r}; give '{form}', each ID once."
+            )
+    return word_of
 
 
 def _pairs(

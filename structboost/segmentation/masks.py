@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 from skimage.draw import disk, polygon
 
-from structboost._typing import FloatArray, override
+from structboost._typing import FloatArray
 from structboost.segmentation.image_files import (
     VOID,
     ImageFileError,
@@ -69,24 +70,9 @@ class LabelMap:
             entries = getattr(self, name)
             if not isinstance(entries, tuple | list) or not all(map(is_good, entries)):
                 raise TypeError(f"{name} is {shown(entries)}; give a tuple of {wanted}.")
+            entries = (tuple(one) if isinstance(one, list) else one for one in entries)
             object.__setattr__(self, name, tuple(entries))
         checked_flag(self.has_void, "has_void")
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> LabelMap:
-        """Build the meaning from a record of a model file."""
-        meaning = cls(
-            **{
-                **record,
-                "classes": tuple(int(value) for value in record["classes"]),
-                "foreground": tuple(int(value) for value in record["foreground"]),
-                "names": tuple(str(name) for name in record["names"]),
-                "colours": tuple(tuple(colour) for colour in record["colours"]),
-            }
-        )
-        if any(not 0 <= value <= VOID for value in (*meaning.classes, *meaning.foreground)):
-            raise ValueError("values of masks are from 0 to 255")
-        return meaning
 
     def labels(self, mask: Mask) -> Mask:
         """Convert a mask to class indices.
@@ -103,12 +89,11 @@ class LabelMap:
         """
         if not self.foreground and not self.classes:
             return mask
-        table = np.zeros(VOID + 1, np.uint8)
+        table = np.full(VOID + 1, 0 if self.foreground else VOID, np.uint8)
+        table[VOID] = VOID
         if self.foreground:
-            table[VOID] = VOID
             table[list(self.foreground)] = 1
         else:
-            table[:] = VOID
             table[list(self.classes)] = np.arange(len(self.classes))
         return table[mask]
 
@@ -156,7 +141,7 @@ class LabelMap:
                 f"{sorted(values)} only; give values that occur."
             )
         if self.foreground:
-            return n_labels_of(set(np.unique(self.labels(np.array([*values], np.uint8))).tolist()))
+            return n_labels_of(set(self.labels(np.array([*values], np.uint8)).tolist()))
         return len(self.classes) or n_labels_of(values)
 
     def name(self, label: int) -> str:
@@ -172,13 +157,14 @@ class LabelMap:
         name : str
             With ``foreground``, class 0 is "rest".
         """
-        if self.foreground:
-            wanted = [_entry(self.names, value, str(value)) for value in self.foreground]
-            return "+".join(wanted) if label else "rest"
-        if self.classes:
-            other = ("background", "foreground")[label]
-            return _entry(self.names, self.classes[label], other)
-        return _entry(self.names, label, str(label))
+        if self.foreground and not label:
+            return "rest"
+        values = self.foreground or [self.classes[label] if self.classes else label]
+        named = dict(enumerate(self.names))
+        words = [named.get(value) or str(value) for value in values]
+        if self.classes and not named.get(values[0]) and not self.foreground:
+            return ("background", "foreground")[label]
+        return "+".join(words)
 
     def colour(self, label: int) -> Colour | None:
         """Return the colour of a class, if it has one.
@@ -281,17 +267,15 @@ def read_classes(path: str | PathLike[str]) -> LabelMap:
             continue
         value = int(words[0]) if words[0].isdigit() else -1
         # A name ends before statistics such as ``pixels=0.2``.
-        n_words = next((k for k, word in enumerate(words) if "=" in word), len(words))
-        if not 0 <= value <= VOID or n_words < 2 or value in names:
+        end = next((k for k, word in enumerate(words) if "=" in word), len(words))
+        if not 0 <= value <= VOID or end < 2 or value in names:
             raise ImageFileError(
                 f"{path}, line {i} is {line.strip()!r}; give INDEX NAME, with an index of 0..255, "
                 "each once."
             )
-        names[value] = " ".join(words[1:n_words])
+        names[value] = " ".join(words[1:end])
     names.pop(VOID, None)
-    return LabelMap(
-        names=tuple(names.get(value, "") for value in range(max(names, default=-1) + 1))
-    )
+    return LabelMap(names=tuple(names.get(k, "") for k in range(max(names, default=-1) + 1)))
 
 
 def _is_value(value: Any) -> bool:
@@ -302,16 +286,13 @@ def _is_colour(levels: Any) -> bool:
     return isinstance(levels, tuple | list) and len(levels) == 3 and all(map(_is_value, levels))
 
 
-def _entry(names: tuple[str, ...], value: int, other: str) -> str:
-    return (names[value] if value < len(names) else "") or other
-
-
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 # Labels of LabelMe that are no classes.
 _BACKGROUND, _IGNORED = ("_background_", "background"), "__ignore__"
 
 
-class MaskSource(ABC):
+@dataclass(frozen=True)
+class MaskSource:
     """Source of the masks of several images.
 
     Attributes
@@ -322,18 +303,15 @@ class MaskSource(ABC):
         Problems of names that several masks have.
     meaning : LabelMap
         Names and colours of the values, as far as they have any.
+    values : callable
+        ``values(name)`` returns the values of an image's mask, shape (height, width).
+        ImageFileError if the file is damaged.
     """
 
     files: dict[str, Path]
     doubts: dict[str, str]
     meaning: LabelMap
-
-    @abstractmethod
-    def values(self, name: str) -> Mask:
-        """Return the values of an image's mask, shape (height, width).
-
-        ImageFileError if the file is damaged.
-        """
+    values: Callable[[str], Mask]
 
 
 def mask_source(
@@ -345,123 +323,109 @@ def mask_source(
     is the name of the image.  ``classes`` is a table for
     :func:`structboost.segmentation.masks.read_classes`.
     """
-    if pattern.count("{name}") != 1:
+    if not isinstance(pattern, str) or pattern.count("{name}") != 1:
         raise ImageFileError(
             f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
         )
     table = LabelMap() if classes is None else read_classes(classes)
     if place.is_file():
-        return _CocoMasks(place)
-    pictures, doubts = files_by_name(
-        _named(files_in(place, _MASK_SUFFIXES), pattern), "the mask of"
-    )
-    annotations, _ = files_by_name(_named(files_in(place, (".json",)), pattern), "the mask of")
+        return _coco_masks(place)
+    before, after = pattern.split("{name}")
+
+    def by_name(suffixes: Sequence[str]) -> tuple[dict[str, Path], dict[str, str]]:
+        """Map the name of the image to each file that fits the pattern."""
+        stems = [(file.stem.removeprefix(before), file) for file in files_in(place, suffixes)]
+        named = [(stem.removesuffix(after), file) for stem, file in stems]
+        fits = [(n, f) for n, f in named if n and before + n + after == f.stem]
+        return files_by_name(fits, "the mask of")
+
+    (pictures, doubts), (annotations, _) = by_name(_MASK_SUFFIXES), by_name((".json",))
     if annotations and not pictures:
-        return _LabelMeMasks(annotations, table)
-    return _MaskFolder(pictures, doubts, table)
+        return _labelme_masks(annotations, table)
+    table = replace(table, colours=_palette(next(iter(pictures.values()), None)))
+    return MaskSource(pictures, doubts, table, lambda name: read_mask(pictures[name]))
 
 
-class _MaskFolder(MaskSource):
-    """Masks in pictures of values, with or without a palette."""
-
-    def __init__(self, files: dict[str, Path], doubts: dict[str, str], table: LabelMap) -> None:
-        self.files, self.doubts = files, doubts
-        self.meaning = replace(table, colours=_palette(next(iter(files.values()), None)))
-
-    @override
-    def values(self, name: str) -> Mask:
-        return read_mask(self.files[name])
-
-
-class _CocoMasks(MaskSource):
-    """Masks in polygons and run lengths of COCO.
+def _coco_masks(file: Path) -> MaskSource:
+    """Open masks in polygons and run lengths of COCO.
 
     The classes are the categories in the order of their ids.  Where objects overlap, the smaller
     one is on top.
     """
+    content = _json(file)
+    with _damage(f"{file} is not in COCO's format: images, annotations and categories"):
+        categories = sorted(content["categories"], key=lambda category: int(category["id"]))
+        classes = {int(category["id"]): i for i, category in enumerate(categories, 1)}
+        names = ("background", *(str(category["name"]) for category in categories))
+        images = [(Path(image["file_name"]).stem, image) for image in content["images"]]
+        parts: dict[int, list[Any]] = {image["id"]: [] for _, image in images}
+        for part in content["annotations"]:
+            parts[part["image_id"]].append(part)
+        paths = [(name, Path(image["file_name"])) for name, image in images]
+    image_of = dict(images)
 
-    def __init__(self, file: Path) -> None:
-        content = _json(file)
-        try:
-            categories = sorted(content["categories"], key=lambda category: int(category["id"]))
-            self._classes = {int(c["id"]): i for i, c in enumerate(categories, 1)}
-            names = ("background", *(str(c["name"]) for c in categories))
-            named = [(Path(image["file_name"]).stem, image) for image in content["images"]]
-            self._parts: dict[int, list[Any]] = {image["id"]: [] for image in content["images"]}
-            for part in content["annotations"]:
-                self._parts[part["image_id"]].append(part)
-            paths = [(name, Path(image["file_name"])) for name, image in named]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ImageFileError(
-                f"{file} is not in COCO's format: images, annotations and categories "
-                f"({type(error).__name__}: {error})."
-            ) from error
-        if len(names) > VOID:
-            raise ImageFileError(f"{file} has {len(names) - 1} categories; at most 254 do.")
-        self.meaning = LabelMap(names=names)
-        self._images = dict(named)
-        self.files = dict.fromkeys(self._images, file)
-        self.doubts = files_by_name(paths, f"in {file} the image")[1]
-
-    @override
-    def values(self, name: str) -> Mask:
-        image = self._images[name]
-        try:
+    def values(name: str) -> Mask:
+        image, drawn = image_of[name], []
+        with _damage(f"{file}: an annotation of {name} cannot be used"):
             shape = int(image["height"]), int(image["width"])
-            drawn = []
-            for part in self._parts[image["id"]]:
+            for part in parts[image["id"]]:
                 inside = coco_mask(part["segmentation"], shape)
-                drawn.append((int(inside.sum()), self._classes[part["category_id"]], inside))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ImageFileError(
-                f"{self.files[name]}: an annotation of {name} cannot be used "
-                f"({type(error).__name__}: {error})."
-            ) from error
+                drawn.append((int(inside.sum()), classes[part["category_id"]], inside))
         out = np.zeros(shape, np.uint8)
         for _, value, inside in sorted(drawn, key=lambda entry: -entry[0]):
             out[inside] = value
         return out
 
+    doubts = files_by_name(paths, f"in {file} the image")[1]
+    return MaskSource(dict.fromkeys(image_of, file), doubts, _meaning(names, file), values)
 
-class _LabelMeMasks(MaskSource):
-    """Masks in shapes of LabelMe files.
+
+def _labelme_masks(files: dict[str, Path], table: LabelMap) -> MaskSource:
+    """Open masks in shapes of LabelMe files.
 
     The classes are those of the table, or the labels of all files in alphabetic order.  Later
     shapes lie on top.
     """
+    names: set[str] = set()
+    for file in files.values():
+        with suppress(ImageFileError):  # a damaged file raises an error when it is used
+            names |= {str(shape.get("label")) for shape in _shapes(file)}
+    listed = [name for name in table.names or sorted(names) if name]
+    listed = [name for name in listed if name not in (*_BACKGROUND, _IGNORED)]
+    meaning = _meaning(("background", *listed), "The folder of LabelMe's files")
+    classes = {name: value for value, name in enumerate(meaning.names)}
+    classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
 
-    def __init__(self, files: dict[str, Path], table: LabelMap) -> None:
-        self.files, self.doubts = files, {}
-        names: Iterable[str] = (name for name in table.names if name)
-        if not table.names:
-            names = sorted(set().union(*map(_labels, files.values())))
-        names_of_classes = [name for name in names if name not in (*_BACKGROUND, _IGNORED)]
-        if len(names_of_classes) >= VOID:
-            raise ImageFileError(
-                f"The LabelMe files have {len(names_of_classes)} labels; at most 254 do."
-            )
-        self.meaning = LabelMap(names=("background", *names_of_classes))
-        self._classes = {name: value for value, name in enumerate(self.meaning.names)}
-        self._classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
-
-    @override
-    def values(self, name: str) -> Mask:
-        file = self.files[name]
-        content = _json(file)
-        try:
-            shape = int(content["imageHeight"]), int(content["imageWidth"])
-            out = np.zeros(shape, np.uint8)
-            for drawn in _shapes(file):
-                rows = _inside(drawn.get("shape_type", "polygon"), drawn["points"], shape)
-                out[rows] = self._classes[drawn["label"]]
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ImageFileError(
-                f"{file}: a shape cannot be used ({type(error).__name__}: {error})."
-            ) from error
+    def values(name: str) -> Mask:
+        content = _json(files[name])
+        with _damage(f"{files[name]}: a shape cannot be used"):
+            out = np.zeros((int(content["imageHeight"]), int(content["imageWidth"])), np.uint8)
+            for drawn in _shapes(files[name]):
+                kind = drawn.get("shape_type", "polygon")
+                out[_inside(kind, drawn["points"], out.shape)] = classes[drawn["label"]]
         return out
 
+    return MaskSource(files, {}, meaning, values)
 
-def coco_mask(segmentation: Any, shape: tuple[int, int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+
+def _meaning(names: tuple[str, ...], place: object) -> LabelMap:
+    if len(names) > VOID:
+        raise ImageFileError(f"{place} has {len(names) - 1} classes; at most 254 do.")
+    return LabelMap(names=names)
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """Turn errors of code that decodes annotations into ImageFileError."""
+    try:
+        yield
+    except ImageFileError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ImageFileError(f"{what} ({type(error).__name__}: {error}).") from error
+
+
+def coco_mask(segmentation: Any, shape: tuple[int, int]) -> NDArray[np.bool_]:
     """Return the pixels of a segmentation of COCO in an image of a height and width.
 
     It is a list of polygons x, y, x, y, ...; or run lengths, a dict with ``size`` and ``counts``,
@@ -514,17 +478,6 @@ def _inside(kind: str, points: Any, shape: tuple[int, int]) -> Any:
     return polygon(corners[:, 1], corners[:, 0], shape)
 
 
-def _labels(file: Path) -> set[str]:
-    """List the labels of the shapes of a file.
-
-    The list is empty for a damaged file, which raises an error when it is used.
-    """
-    try:
-        return {str(shape.get("label")) for shape in _shapes(file)}
-    except ImageFileError:
-        return set()
-
-
 def _shapes(file: Path) -> list[dict[str, Any]]:
     shapes = _json(file).get("shapes")
     if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
@@ -542,25 +495,12 @@ def _json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _named(files: Sequence[Path], pattern: str) -> list[tuple[str, Path]]:
-    """Map the name of the image to each file that fits the pattern."""
-    before, after = pattern.split("{name}")
-    return [
-        (file.stem[len(before) : len(file.stem) - len(after)], file)
-        for file in files
-        if file.stem.startswith(before)
-        and file.stem.endswith(after)
-        and len(file.stem) > len(before) + len(after)
-    ]
-
-
 def _palette(file: Path | None) -> tuple[Colour, ...]:
     if file is None:
         return ()
     try:
         with Image.open(file) as picture:
-            levels = picture.getpalette("RGB") if picture.mode == "P" else None
+            levels = (picture.getpalette("RGB") if picture.mode == "P" else None) or []
     except (OSError, SyntaxError, ValueError):
         return ()
-    levels = levels or []
-    return tuple((levels[i], levels[i + 1], levels[i + 2]) for i in range(0, len(levels) - 2, 3))
+    return tuple(zip(levels[::3], levels[1::3], levels[2::3], strict=True))

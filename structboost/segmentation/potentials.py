@@ -83,11 +83,10 @@ def unary_potentials(
     odds = log_odds(log_probabilities)
     probabilities = combine(log_probabilities)
     if odds.shape[2] == 2:
-        evidence = odds[:, :, 1]
-        blocks = [evidence, probabilities[:, 1:]]
+        evidence, blocks = odds[:, :, 1], [odds[:, :, 1], probabilities[:, 1:]]
         if appearance:
             around = surroundings(image, probabilities)[:, :, 1]
-            blocks[1:1] = [neighbour_means(image, evidence, 2)]
+            blocks.insert(1, neighbour_means(image, evidence, 2))
             blocks += [around, place_and_colour(image)]
         return -np.hstack(blocks)[:, None, :]
     around = surroundings(image, probabilities)

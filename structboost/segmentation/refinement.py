@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.superpixel_crf import least_energy_labels
+from structboost.inference.superpixel_crf import expanded_once
 from structboost.segmentation.image_files import Mask, Photograph, resized_mask
 from structboost.vision.images import resized
 
@@ -70,64 +70,27 @@ def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Ma
     nodes = np.stack(
         [_colour_energies(values, mask == class_value, near) for class_value in classes], axis=1
     )
-    unknown = np.isnan(nodes)
     # Where one of the classes has no colour nearby, only neighbours determine the label.
-    nodes[unknown.sum(axis=1) >= len(classes) - 1] = 0.0
-    nodes = np.where(np.isnan(nodes), np.inf, nodes)
+    nodes[np.isinf(nodes).sum(axis=1) >= len(classes) - 1] = 0.0
     nodes = np.minimum(nodes - nodes.min(axis=1, keepdims=True), _MOST)
     rim = (near & (cv2.erode(near.astype(np.uint8), np.ones((3, 3), np.uint8)) == 0))[near]
     edges, weights = _edges(values, near)
     keep = 1.0 + _MOST * len(classes) + 8 * _SMOOTH
     nodes[rim] = keep
     nodes[rim, before[rim]] = 0.0
-    if len(classes) == 2:
-        labels = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
-    else:
-        labels = before.astype(np.int64)
-        for label in range(len(classes)):
-            labels = _expand(labels, label, nodes, edges, weights)
+    if len(classes) > 2:  # other classes enter only where they are plausible
+        is_other = before[:, None] != np.arange(len(classes))
+        nodes[is_other & (nodes >= _MOST)] = keep
+    labels = expanded_once(nodes, edges, weights, before)
     out = mask.copy()
     out[near] = classes[labels]
     return out
 
 
-def _expand(
-    labels: IntArray, label: int, nodes: FloatArray, edges: IntArray, weights: FloatArray
-) -> IntArray:
-    """Give one label to the best set of pixels where it is plausible.
-
-    A move of alpha-expansion (Boykov et al., PAMI 2001) on a part of the band: with all pixels and
-    many classes it would take minutes.
-    """
-    free = (nodes[:, label] < _MOST) & (labels != label)
-    if not free.any():
-        return labels
-    touched = free[edges[:, 0]] | free[edges[:, 1]]
-    used = free.copy()
-    used[edges[touched].ravel()] = True
-    index_of = np.cumsum(used) - 1
-    (p, q), w = edges[touched].T, weights[touched]
-    stay, p_moves, q_moves = (
-        w * (labels[p] != labels[q]), w * (labels[q] != label), w * (labels[p] != label)
-    )  # fmt: skip
-    energies = np.zeros((int(used.sum()), 2))
-    energies[:, 0] = nodes[used, labels[used]]
-    energies[:, 1] = nodes[used, label]
-    energies[~free[used]] = (0.0, 1.0 + 2.0 * float(nodes[free].max()) + 4.0 * float(w.sum()))
-    np.add.at(energies[:, 1], index_of[p], p_moves - stay)
-    np.add.at(energies[:, 1], index_of[q], -p_moves)
-    capacities = np.maximum(q_moves + p_moves - stay, 0.0)
-    pairs = np.column_stack((index_of[p], index_of[q]))
-    moves = least_energy_labels(energies, pairs, capacities, np.zeros(len(pairs)))
-    moved = labels.copy()
-    moved[np.flatnonzero(used)[np.asarray(moves, np.bool_)]] = label
-    return moved
-
-
 def _colour_energies(
     values: NDArray[np.float32], inside: NDArray[np.bool_], near: NDArray[np.bool_]
 ) -> FloatArray:
-    """Compute the distance of band pixels to the nearby colours of a class, NaN without any."""
+    """Compute distances of band pixels to a class's colours nearby, infinite without any."""
     weights = (inside & ~near).astype(np.float32)
     count = _sums(weights)
     total = _sums(values * weights[:, :, None])[near].astype(np.float64)
@@ -138,7 +101,7 @@ def _colour_energies(
     variance = np.maximum(variance, 0.0) / 3 + _NOISE
     apart = ((values[near] - mean) ** 2).sum(axis=1)
     energy = apart / (2 * variance) + 1.5 * np.log(variance)
-    return np.where(n[:, 0] > _LEAST, energy, np.nan)
+    return np.where(n[:, 0] > _LEAST, energy, np.inf)
 
 
 def _sums(planes: NDArray[np.float32]) -> NDArray[Any]:

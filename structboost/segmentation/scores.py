@@ -83,21 +83,18 @@ class SegmentationScores:
     @property
     def accuracy(self) -> float:
         """Fraction of the pixels with the right class."""
-        return _fraction(np.trace(self.confusion), self.confusion.sum())
+        return float(_fractions(np.trace(self.confusion), self.confusion.sum()))
 
     @property
     def iou(self) -> FloatArray:
         """Intersection over union of each class, NaN for a class that occurs nowhere."""
-        right = np.diag(self.confusion).astype(np.float64)
-        union = self.confusion.sum(axis=0) + self.confusion.sum(axis=1) - right
-        return np.asarray(np.divide(right, union, out=np.full(len(right), np.nan), where=union > 0))
+        right, true = np.diag(self.confusion), self.confusion.sum(axis=1)
+        return _fractions(right, self.confusion.sum(axis=0) + true - right)
 
     @property
     def class_accuracies(self) -> FloatArray:
         """Fraction of each class's pixels with the right class, NaN for a missing class."""
-        right = np.diag(self.confusion).astype(np.float64)
-        total = self.confusion.sum(axis=1)
-        return np.asarray(np.divide(right, total, out=np.full(len(right), np.nan), where=total > 0))
+        return _fractions(np.diag(self.confusion), self.confusion.sum(axis=1))
 
     @property
     def mean_iou(self) -> float:
@@ -178,24 +175,23 @@ def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float
     ValueError, TypeError
         If one is no array of finite numbers of this shape, or a number of pixels is negative.
     """
-    truth, margins = checked_array(truth, "truth", 2), checked_array(margins, "margins", 1)
-    areas = checked_array(areas, "areas", 1)
-    if truth.shape[1] != 2 or not len(truth) == len(margins) == len(areas):
-        raise ValueError(
-            f"truth has shape {truth.shape}, margins {margins.shape} and areas {areas.shape}; give "
-            "(n, 2), (n,) and (n,) for n superpixels."
-        )
-    for name, values in (("truth", truth), ("margins", margins), ("areas", areas)):
-        if not np.isfinite(values).all() or (name != "margins" and (values < 0).any()):
-            wanted = "finite numbers" if name == "margins" else "finite numbers from 0"
-            raise ValueError(f"{name} is {shown(values)}; give {wanted}.")
-    foreground = truth[:, 1].astype(np.float64)
+    shapes = (len(margins), 2), (len(margins),), (len(margins),)
+    named = {"truth": truth, "margins": margins, "areas": areas}
+    for (name, values), shape in zip(named.items(), shapes, strict=True):
+        values = checked_array(values, name, len(shape))
+        least = -np.inf if name == "margins" else 0
+        if values.shape != shape or not (np.isfinite(values) & (values >= least)).all():
+            raise ValueError(
+                f"{name} is {shown(values)}; give {shape} finite numbers from {least}."
+            )
+    foreground = np.asarray(truth)[:, 1].astype(np.float64)
     total = foreground.sum()
     if total == 0:
         return float("nan")
-    order = np.argsort(-margins, kind="stable")
-    taken = np.concatenate(([0.0], np.cumsum(areas[order])))
-    hit = np.concatenate(([0.0], np.cumsum(foreground[order])))
+    order = np.argsort(-np.asarray(margins), kind="stable")
+    taken, hit = (
+        np.append(0.0, np.cumsum(np.asarray(part)[order])) for part in (areas, foreground)
+    )
     # Precision hit / taken equals recall hit / total at taken = total.
     return float(np.interp(total, taken, hit) / total)
 
@@ -204,8 +200,9 @@ def _value_or_none(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _fraction(part: Any, whole: Any) -> float:
-    return float(part) / float(whole) if whole else float("nan")
+def _fractions(parts: Any, wholes: Any) -> FloatArray:
+    """Divide, with NaN where there is nothing."""
+    return np.asarray(np.where(wholes > 0, parts / np.maximum(wholes, 1), np.nan), np.float64)
 
 
 def _mean(values: FloatArray) -> float:

@@ -53,22 +53,23 @@ def scribbled_labels(
     """Return the label of the strokes on each superpixel, -1 without a stroke.
 
     1 is the object and 0 the background, which ``scribbles`` have as 1 and 2.  Of two kinds of
-    strokes the longer one counts.  ImageFileError if sizes differ, or the strokes hold other values
+    strokes the longer one counts.  ValueError if sizes differ, or the strokes hold other values
     or, with ``of_both_kinds``, only one kind.
     """
-    if scribbles.shape != image.labels.shape:
-        raise ImageFileError(
-            f"{name} has {scribbles.shape[1]} x {scribbles.shape[0]} pixels, its image "
-            f"{image.labels.shape[1]} x {image.labels.shape[0]}; they must be of one size."
-        )
+    check_one_size("its image", image.labels.shape, name, scribbles.shape)
     checked_strokes(scribbles, name, of_both_kinds=of_both_kinds)
-    n = image.n_superpixels
-    counts = [
-        np.bincount(image.labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)
-    ]
-    labels = np.where(counts[1] > counts[0], 1, 0)
-    labels[counts[0] + counts[1] == 0] = -1
-    return labels.astype(np.int64)
+    return _fixed(_counts_of_strokes(image.labels, scribbles))
+
+
+def _counts_of_strokes(labels: NDArray[np.int32], scribbles: Mask) -> list[IntArray]:
+    """Count the pixels of strokes in each superpixel, of the background and of the object."""
+    n = int(labels.max()) + 1
+    return [np.bincount(labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
+
+
+def _fixed(counts: list[IntArray]) -> IntArray:
+    """Return the label of the longer strokes on each superpixel, -1 without any."""
+    return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
 
 
 def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -> None:
@@ -153,12 +154,22 @@ def _nearest(places: FloatArray, strokes: NDArray[np.bool_]) -> FloatArray:
 
 def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> FloatArray:
     """Compute the shortest path to a stroke, whose steps cost the difference in LUV."""
-    n = image.n_superpixels
-    a, b = image.edges.astype(np.int32).T  # scipy 1.13 searches paths in no other graph
-    steps = np.linalg.norm(image.colours[a].astype(np.float64) - image.colours[b], axis=1) + 0.5
-    graph = csr_array((steps, (a, b)), shape=(n, n))
-    distances = dijkstra(graph, directed=False, indices=np.flatnonzero(strokes), min_only=True)
-    return np.asarray(np.minimum(distances, 1e4))
+    paths = _paths(image.edges, image.colours.astype(np.float64), 0.5)
+    return np.asarray(np.minimum(_distances(paths, strokes), 1e4))
+
+
+def _paths(edges: IntArray, colours: FloatArray, step: float) -> csr_array:
+    """Return a graph of neighbours, in which an edge costs the difference of colours and a step."""
+    a, b = edges.astype(np.int32).T  # scipy 1.13 searches paths in no other graph
+    costs = np.linalg.norm(colours[a] - colours[b], axis=1) + step
+    return csr_array((costs, (a, b)), shape=(len(colours), len(colours)))
+
+
+def _distances(paths: csr_array, strokes: NDArray[np.bool_]) -> FloatArray:
+    distances: FloatArray = dijkstra(
+        paths, directed=False, indices=np.flatnonzero(strokes), min_only=True
+    )
+    return distances
 
 
 # Chosen on nine photographs with two sets of strokes each.
@@ -267,9 +278,9 @@ class StrokeSegmenter(Described):
         ValueError
             From :meth:`predict`.
         """
-        fill_cache = self.prepare(image)
-        coarse, probabilities = self.segment(fill_cache, scribbles)
-        small = resized_mask(coarse, fill_cache.labels.shape)
+        prepared = self.prepare(image)
+        coarse, probabilities = self.segment(prepared, scribbles)
+        small = resized_mask(coarse, prepared.labels.shape)
         return refine_mask(photograph(image, "image"), small), probabilities
 
     def prepare(self, image: Photograph) -> PreparedImage:
@@ -299,19 +310,15 @@ class StrokeSegmenter(Described):
         colours = region_means(labels, lab)
         squares = (colours**2).sum(axis=1)
         distances = squares[:, None] + squares[None] - 2 * colours @ colours.T
-        n = len(colours)
-        a, b = touching.edges.T
-        steps = np.linalg.norm(colours[a] - colours[b], axis=1) + _STEP
         contrasts = touching.contrasts.astype(np.float64) ** 2
-        likeness = np.exp(-contrasts / (2 * contrasts.mean() + 1e-6)) if len(a) else contrasts
-        lengths = touching.boundaries / max(touching.boundaries.mean(), 1.0) if len(a) else steps
+        likeness = np.exp(-contrasts / (2 * contrasts.mean() + 1e-6)) if len(contrasts) else 0.0
+        lengths = touching.boundaries / max(touching.boundaries.sum() / max(len(contrasts), 1), 1.0)
         return PreparedImage(
             (pixels.shape[0], pixels.shape[1]),
             labels,
             np.bincount(labels.ravel()),
             np.exp(-np.maximum(distances, 0.0) / (2 * _KERNEL**2)).astype(np.float32),
-            # scipy 1.13 searches paths in no other graph.
-            csr_array((steps, (a.astype(np.int32), b.astype(np.int32))), shape=(n, n)),
+            _paths(touching.edges, colours, _STEP),
             touching,
             lengths * (likeness + _SMOOTH),
         )
@@ -340,10 +347,8 @@ class StrokeSegmenter(Described):
         """
         strokes = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
         checked_strokes(strokes, "scribbles")
-        n = len(image.sizes)
-        under = [np.bincount(image.labels[strokes == v], minlength=n) for v in (BACKGROUND, OBJECT)]
-        fixed = np.where(under[1] > under[0], 1, np.where(under[0] > 0, 0, -1))
-        costs = _costs(image, [_fractions(count) for count in under], fixed)
+        counts = _counts_of_strokes(image.labels, strokes)
+        costs = _costs(image, [_fractions(count) for count in counts], _fixed(counts))
         probabilities = softmax(-costs, axis=1).astype(np.float32)
         labels = costs.argmin(axis=1).astype(np.uint8)
         return (
@@ -354,10 +359,7 @@ class StrokeSegmenter(Described):
 
 def _costs(image: PreparedImage, strokes: list[FloatArray], fixed: NDArray[Any]) -> FloatArray:
     """Compute the energy of each label of a superpixel, with the best labels of the others."""
-    paths = [
-        dijkstra(image.paths, directed=False, indices=np.flatnonzero(fixed == v), min_only=True)
-        for v in (0, 1)
-    ]
+    paths = [_distances(image.paths, fixed == v) for v in (0, 1)]
     total = np.minimum(paths[0] + paths[1], 1e12)
     nearer = np.divide(np.clip(paths[0], 0, 1e12) - np.clip(paths[1], 0, 1e12), total + 1e-9)
     areas = image.sizes / image.sizes.mean()

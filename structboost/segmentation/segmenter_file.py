@@ -91,7 +91,7 @@ def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
             **{name: parameters[name] for name in _PARAMETERS},
             "crf": CRFSettings(**header["crf"]),
             "unaries": UnarySettings(**header["unaries"]),
-            "meaning_": LabelMap.from_record(header["meaning"]),
+            "meaning_": LabelMap(**header["meaning"]),
             "sharpness_": finite_number(header["sharpness"], "sharpness"),
             "n_labels_": sizes["n_labels"],
             "C_": finite_number(header["C"], "C"),

@@ -1,12 +1,17 @@
-"""Folders of images and masks: pairs, meaning of the values, and damaged files."""
+"""Masks as they come, alone and in folders: values, colours, palettes, COCO, LabelMe, bad files."""
 
 from __future__ import annotations
 
+import json
+import runpy
+from pathlib import Path
+
+import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
-from structboost.segmentation.drawing import contact_sheet, draw_segmentation
+from structboost.segmentation import LabelMap, Segmenter, make_synthetic_images
 from structboost.segmentation.image_files import (
     ImageFileError,
     ReadWhenUsed,
@@ -16,161 +21,385 @@ from structboost.segmentation.image_files import (
     shrink_to,
     write_png,
 )
-from structboost.segmentation.labelled_folder import read_folder, read_split
-from structboost.segmentation.masks import n_labels_of
+from structboost.segmentation.labelled_folder import read_folder, read_groups, read_split
+from structboost.segmentation.masks import (
+    check_hard_edges,
+    coco_mask,
+    meaning_of,
+    n_labels_of,
+    read_classes,
+)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHAPE = (8, 12)
+FOUR = np.random.default_rng(0).choice([0, 1, 3, 255], size=SHAPE).astype(np.uint8)
 
 
 @pytest.fixture
-def folders(tmp_path):
-    """Three photographs of 12 x 8 pixels with masks of the classes 0, 1, 3 and void."""
-    images, masks = tmp_path / "images", tmp_path / "masks"
-    images.mkdir()
-    masks.mkdir()
-    rng = np.random.default_rng(0)
-    for name in ("a", "b", "c"):
-        write_png(images / f"{name}.png", rng.integers(0, 256, size=(8, 12, 3)).astype(np.uint8))
-        mask = rng.choice([0, 1, 3, 255], size=(8, 12)).astype(np.uint8)
-        mask[0, :4] = [0, 1, 3, 255]
-        write_png(masks / f"{name}.png", mask)
-    return images, masks
+def root(tmp_path):
+    """Three photographs, and a folder for masks."""
+    (tmp_path / "images").mkdir()
+    (tmp_path / "masks").mkdir()
+    for index, name in enumerate("abc"):
+        write_png(tmp_path / f"images/{name}.png", np.full((*SHAPE, 3), 90 + index, np.uint8))
+    return tmp_path
 
 
-def test_folders_of_images_and_masks_are_read_in_pairs(folders):
-    found = read_folder(*folders)
-    assert [image.name for image in found.images] == ["a", "b", "c"]
-    assert found.problems == []
-    assert n_labels_of(set(np.unique(found.images[0].mask).tolist())) == 4
-    assert "indices" in str(found.meaning)
+def halves(left, right):
+    mask = np.full(SHAPE, left, np.uint8)
+    mask[:, 6:] = right
+    return mask
 
 
-def test_masks_of_0_and_255_mean_foreground(folders):
-    for path in folders[1].iterdir():
-        write_png(path, np.where(read_mask(path) == 1, 255, 0).astype(np.uint8))
-    found = read_folder(*folders)
-    assert "255 is taken for the foreground" in str(found.meaning)
-    assert set(np.unique(found.images[0].mask)) == {0, 1}
-    np.testing.assert_array_equal(
-        found.meaning.values(found.images[0].mask), read_mask(folders[1] / "a.png")
-    )
+def write_masks(root, mask, pattern="masks/{}.png"):
+    for name in "abc":
+        write_png(root / pattern.format(name), mask)
 
 
-def test_foreground_option_gives_one_class_against_the_rest(folders):
-    found = read_folder(*folders, foreground=3)
-    mask = read_mask(folders[1] / "a.png")
-    np.testing.assert_array_equal(found.images[0].mask == 1, mask == 3)
-    np.testing.assert_array_equal(found.images[0].mask == 255, mask == 255)
+def read(root, **settings):
+    return read_folder(root / "images", root / "masks", **{"strict": True, **settings})
 
 
-def break_one(folders, how):
-    images, masks = folders
-    if how == "unreadable image":
-        (images / "b.png").write_bytes(b"this is no picture")
-    elif how == "empty image":
-        (images / "b.png").write_bytes(b"")
-    elif how == "unreadable mask":
-        (masks / "b.png").write_bytes((masks / "b.png").read_bytes()[:40])
-    elif how == "no mask":
-        (masks / "b.png").unlink()
-    elif how == "no image":
-        (images / "b.png").unlink()
-    elif how == "other size":
-        write_png(masks / "b.png", np.zeros((5, 6), np.uint8))
-    elif how == "rotated mask":
-        write_png(masks / "b.png", np.rot90(read_mask(masks / "b.png")).copy())
-    elif how == "coloured mask":
-        write_png(masks / "b.png", read_photograph(images / "b.png"))
-    elif how == "16 bits":
-        Image.fromarray(np.full((8, 12), 700, np.uint16)).save(masks / "b.png")
-    elif how == "other values":
-        write_png(masks / "b.png", np.full((8, 12), 9, np.uint8))
+def names(found):
+    return [image.name for image in found.images]
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("values", "labels"),
     [
-        ("unreadable image", "cannot be read as an image"),
-        ("empty image", "cannot be read as an image"),
-        ("unreadable mask", "cannot be read as a mask"),
-        ("no mask", "has no mask"),
-        ("no image", "mask without an image"),
-        ("other size", "6 x 5 pixels, its image b.png 12 x 8"),
-        ("rotated mask", "8 x 12 pixels, its image b.png 12 x 8.*EXIF orientation.*exiftool"),
-        ("coloured mask", "colour picture"),
-        ("16 bits", "values from 700 to 700"),
-        ("other values", r"holds the values \[9\]"),
+        ((0, 1), (0, 1)),
+        ((0, 255), (0, 1)),
+        ((1, 2), (0, 1)),
+        ((0, 128), (0, 1)),
+        ((7, 255), (0, 1)),
+        ((1, 255), (1, 255)),  # the object and void of other masks
     ],
 )
-def test_bad_files_of_a_folder_are_named_and_left_out_or_refused(folders, how, message):
-    break_one(folders, how)
-    found = read_folder(*folders, n_labels=4)
-    assert [image.name for image in found.images] == ["a", "c"]
+def test_two_values_are_two_classes(root, values, labels):
+    write_masks(root, halves(*values))
+    found = read(root)
+    np.testing.assert_array_equal(found.images[0].mask, halves(*labels))
+    np.testing.assert_array_equal(found.meaning.values(halves(*labels)), halves(*values))
+
+
+def test_the_meaning_of_values_is_that_of_training_where_they_allow_it():
+    two = meaning_of({3, 9, 255})
+    np.testing.assert_array_equal(two.labels(np.array([[3, 9, 255]], np.uint8)), [[0, 1, 255]])
+    assert meaning_of({0, 3, 9, 255}) == LabelMap(has_void=True)
+    assert meaning_of({3, 9}, n_labels=12) == LabelMap()
+    assert meaning_of({0}, LabelMap(classes=(0, 128))).classes == (0, 128)  # all background
+    known = meaning_of({0, 1, 255})
+    assert meaning_of({0, 255}, known) == known
+    assert meaning_of({0, 255}, meaning_of({0, 1})).classes == (0, 255)
+    for values, message in (({0, 255}, "at least two"), ({255}, "void")):
+        with pytest.raises(ValueError, match=message):
+            n_labels_of(values)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"classes": (0, 256)}, {"foreground": 3}, {"names": (1,)}, {"colours": ((1, 2),)}]
+)
+def test_a_meaning_of_other_values_is_refused(wrong):
+    with pytest.raises(TypeError, match=f"{next(iter(wrong))} is .*give a tuple of"):
+        LabelMap(**wrong)
+
+
+def test_masks_with_soft_edges_raise_an_error(root):
+    soft = np.zeros(SHAPE, np.uint8)
+    soft[2:6, 3:9], soft[2:6, 2], soft[2:6, 9], soft[1, 3:9] = 255, 64, 128, 191
+    write_masks(root, soft)
+    with pytest.raises(ImageFileError, match=r"a.png holds 5 values .*soft edges.*threshold it"):
+        read(root)
+    made = make_synthetic_images(2)
+    masks = [cv2.GaussianBlur(255 * mask, (5, 5), 0) for mask in made.masks]
+    with pytest.raises(ValueError, match=r"masks\[0\] holds \d+ values.*soft edges"):
+        Segmenter(n_segments=20, C=1.0).fit(made.images, masks)
+    # Classes beside a thin rim of void, as of many sets.
+    classes = np.zeros((40, 40), np.uint8)
+    classes[:10, :4], classes[:10, 4], classes[20:22, :9], classes[30:32, :5] = 3, 255, 15, 20
+    check_hard_edges(classes, "mask")
+
+
+def test_masks_of_colours_are_converted_and_colours_outside_the_table_are_named(root):
+    table = root / "colours.txt"
+    table.write_text("10 20 30 sky\n128 64 0 tree house\n0 0 0 void\n9 9 9 void\n")
+    colours = np.array([[10, 20, 30], [128, 64, 0], [0, 0, 0], [9, 9, 9]], np.uint8)
+    values = np.arange(96).reshape(SHAPE) % 4
+    (root / "coloured").mkdir()
+    write_masks(root, colours[values], "coloured/{}.png")
+    convert = runpy.run_path(str(EXAMPLES / "colour_masks.py"))["main"]
+    with pytest.raises(ImageFileError, match=r"a\.png is a colour picture"):
+        read_folder(root / "images", root / "coloured", strict=True)
+    convert(table, root / "coloured", root / "masks")
+    found = read(root, classes=root / "masks/classes.txt")
+    np.testing.assert_array_equal(found.images[1].mask, np.array([0, 1, 255, 255])[values])
+    assert [found.meaning.name(label) for label in (0, 1)] == ["sky", "tree house"]
+    assert found.meaning.colour(1) == (128, 64, 0)
+    colours[2] = 77
+    write_png(root / "coloured/b.png", colours[values])
+    with pytest.raises(SystemExit, match=r"b\.png has the colour \[77, 77, 77\]"):
+        convert(table, root / "coloured", root / "masks")
+
+
+def test_predictions_are_written_in_the_colours_of_the_palette(root):
+    picture = Image.fromarray(halves(1, 2), mode="P")
+    picture.putpalette([0, 0, 0, 200, 10, 10, 10, 200, 10])
+    for name in "abc":
+        picture.save(root / f"masks/{name}.png")
+    table = root / "classes.txt"
+    table.write_text("0 sky images=3\n1 cow images=2\n2 sheep\n")
+    found = read(root, classes=table, n_labels=3)
+    assert found.meaning.colours[:3] == ((0, 0, 0), (200, 10, 10), (10, 200, 10))
+    assert [found.meaning.name(label) for label in range(3)] == ["sky", "cow", "sheep"]
+    write_png(root / "out.png", halves(1, 2), found.meaning.colours)
+    np.testing.assert_array_equal(read_mask(root / "out.png"), halves(1, 2))
+    with Image.open(root / "out.png") as written:
+        assert written.convert("RGB").getpixel((11, 0)) == (10, 200, 10)
+
+
+def test_coco_polygons_and_run_lengths_become_masks(root):
+    inner = np.zeros(SHAPE, bool)
+    inner[2:4, 3:5] = True
+    runs = np.flatnonzero(np.diff(np.r_[0, inner.ravel(order="F").astype(int), 0]))
+    counts = np.diff(np.r_[0, runs, inner.size]).tolist()
+    run_lengths = {"size": list(SHAPE), "counts": counts}
+    square = [[2.0, 1.0, 6.0, 1.0, 6.0, 5.0, 2.0, 5.0]]
+    images = [(5, "sub/a.png"), (6, "b.png"), (7, "c.png")]
+    content = {
+        "images": [{"id": i, "file_name": n, "height": 8, "width": 12} for i, n in images],
+        "categories": [{"id": 30, "name": "dog"}, {"id": 7, "name": "cat"}],
+        "annotations": [
+            {"image_id": 5, "category_id": 30, "segmentation": run_lengths},
+            {"image_id": 5, "category_id": 7, "segmentation": square},
+        ],
+    }
+    file = root / "coco.json"
+
+    def read_coco(text):
+        file.write_text(text)
+        return read_folder(root / "images", file, strict=True)
+
+    found = read_coco(json.dumps(content))
+    wanted = np.zeros(SHAPE, np.uint8)
+    wanted[1:5, 2:6] = 1
+    wanted[inner] = 2  # the smaller one is on top
+    np.testing.assert_array_equal(found.images[0].mask, wanted)
+    assert not found.images[1].mask.any()
+    assert found.meaning.names == ("background", "cat", "dog")
+    for category, message in ((8, r"an annotation of a .* \(KeyError: 8"), ({}, "of a cannot")):
+        content["annotations"][1]["category_id"] = category
+        with pytest.raises(ImageFileError, match=message):
+            read_coco(json.dumps(content))
+    for text, message in (("[]", "no annotations"), ("{}", "not in COCO's"), ("{", "cannot be")):
+        with pytest.raises(ImageFileError, match=message):
+            read_coco(text)
+
+
+def test_run_lengths_in_the_text_of_coco_are_decoded():
+    # Numbers below 16 are one character each, behind "0".
+    runs = coco_mask({"size": [3, 4], "counts": "363"}, (3, 4))
+    np.testing.assert_array_equal(runs, [[0, 1, 1, 0]] * 3)
+    # Each number from the fourth on is a difference to the last but one; negative ones have bit 5.
+    values = [40, 3, 100, 1, 60, 500]
+
+    def text(number):
+        out, more = "", True
+        while more:
+            bits, number = number & 31, number >> 5
+            more = number != (-1 if bits & 16 else 0)
+            out += chr(48 + (bits | 32 * more))
+        return out
+
+    written = [v - values[i - 2] if i > 2 else v for i, v in enumerate(values)]
+    encoded = "".join(map(text, written))
+    found = coco_mask({"size": [22, 32], "counts": encoded}, (22, 32))
+    want = np.repeat([0, 1, 0, 1, 0, 1], values).reshape((22, 32), order="F")
+    np.testing.assert_array_equal(found, want)
+    with pytest.raises(ValueError, match="do not fit"):
+        coco_mask({"size": [22, 31], "counts": encoded}, (22, 31))
+
+
+def test_labelme_shapes_become_masks(root):
+    def write(name, *shapes):
+        content = {"shapes": shapes, "imageHeight": 8, "imageWidth": 12}
+        (root / f"masks/{name}.json").write_text(json.dumps(content))
+
+    box = {"label": "dog", "shape_type": "rectangle", "points": [[1, 1], [5, 4]]}
+    lost = {"label": "__ignore__", "points": [[8, 0], [12, 0], [12, 8], [8, 8]]}
+    disc = {"label": "cat", "shape_type": "circle", "points": [[6, 4], [6, 6]]}
+    write("a", box, lost)
+    write("b", disc)
+    write("c")
+    found = read(root)
+    wanted = np.zeros(SHAPE, np.uint8)
+    wanted[1:4, 1:5] = 2
+    wanted[:, 8:] = 255
+    np.testing.assert_array_equal(found.images[0].mask, wanted)
+    assert found.meaning.names == ("background", "cat", "dog")
+    y, x = np.nonzero(found.images[1].mask == 1)
+    assert (np.hypot(x - 5.5, y - 3.5) < 2).all()
+    assert len(x) == 12
+    write("b", {**disc, "shape_type": "line"})
+    with pytest.raises(ImageFileError, match=r"b\.json: a shape cannot be used .*'line'"):
+        read(root)
+    (root / "masks/b.json").write_text("{")
+    found = read(root, strict=False)
+    assert names(found) == ["a", "c"]
+    assert "b.json cannot be read as annotations" in found.problems[0]
+
+
+def test_classes_are_taken_together_against_the_rest(root):
+    write_masks(root, FOUR)
+    found = read(root)
+    assert found.problems == []
+    assert "indices" in str(found.meaning)
+    for foreground in (3, [1, 3]):
+        found = read(root, foreground=foreground)
+        wanted = np.where(FOUR == 255, 255, np.isin(FOUR, foreground))
+        np.testing.assert_array_equal(found.images[0].mask, wanted)
+        assert found.meaning.n_labels({0, 1, 3, 255}) == 2
+        assert found.meaning.name(0) == "rest"
+        with pytest.raises(ValueError, match="give values that occur"):
+            found.meaning.n_labels({0, 2})
+
+
+BREAKS = {
+    "cannot be read as an image": lambda image, mask: image.write_bytes(b"this is no picture"),
+    "b.png cannot be read as an image": lambda image, mask: image.write_bytes(b""),
+    "cannot be read as a mask": lambda image, mask: mask.write_bytes(mask.read_bytes()[:40]),
+    "has no mask": lambda image, mask: mask.unlink(),
+    "mask without an image": lambda image, mask: image.unlink(),
+    "6 x 5 pixels, its image b.png 12 x 8": lambda image, mask: write_png(mask, FOUR[:5, :6]),
+    "8 x 12 pixels, its image b.png 12 x 8.*EXIF orientation.*exiftool": (
+        lambda image, mask: write_png(mask, FOUR.T.copy())
+    ),
+    "values from 700 to 700": (
+        lambda image, mask: Image.fromarray(np.full(SHAPE, 700, np.uint16)).save(mask)
+    ),
+    r"holds the values \[9\]": lambda image, mask: write_png(mask, np.full(SHAPE, 9, np.uint8)),
+    r"b.png and .*b.tif are both the image b; remove": (
+        lambda image, mask: Image.open(image).save(image.with_suffix(".tif"))
+    ),
+    r"b.png and .*b.tif are both the mask of b; remove": (
+        lambda image, mask: Image.open(mask).save(mask.with_suffix(".tif"))
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BREAKS)
+def test_bad_files_of_a_folder_are_named_and_left_out_or_refused(root, message):
+    write_masks(root, FOUR)
+    BREAKS[message](root / "images/b.png", root / "masks/b.png")
+    found = read(root, n_labels=4, strict=False)
+    assert names(found) == ["a", "c"]
     assert len(found.problems) == 1
     with pytest.raises(ImageFileError, match=message) as caught:
-        read_folder(*folders, n_labels=4, strict=True)
+        read(root, n_labels=4)
     assert "b" in str(caught.value)
 
 
-def test_folder_without_usable_masks_raises_an_error(folders, tmp_path):
-    for path in folders[1].iterdir():
-        path.unlink()
+def test_masks_may_have_other_names_or_lie_beside_the_photographs(root, tmp_path):
+    write_masks(root, halves(0, 1), "images/{}_mask.png")
+    (root / "images/._a.png").write_bytes(b"side file of another system")
+    where = root / "images", root / "images"
+    found = read_folder(*where, mask_name="{name}_mask", strict=True)
+    assert names(found) == ["a", "b", "c"]
+    with pytest.raises(ImageFileError, match=r"with \{name\} in it"):
+        read_folder(*where, mask_name="mask")
+    (root / "images/b_mask.png").unlink()
+    found = read_folder(*where, mask_name="{name}_mask")
+    assert found.problems == [f"{root}/images/b.png has no mask {root}/images/b_mask.png."]
+    (tmp_path / "both").mkdir()
+    Image.fromarray(np.full((*SHAPE, 3), 90, np.uint8)).save(tmp_path / "both/a.bmp")
+    write_png(tmp_path / "both/a.png", halves(0, 1))
+    (found,) = read_folder(tmp_path / "both", tmp_path / "both", strict=True).images
+    assert (found.image_file.name, found.mask_file.name) == ("a.bmp", "a.png")
+
+
+def test_folder_without_usable_masks_raises_an_error(root):
     with pytest.raises(ImageFileError, match=r"No image in .* First of 3 problems"):
-        read_folder(*folders)
-    with pytest.raises(ImageFileError, match="There is no folder"):
-        read_folder(tmp_path / "nowhere", folders[1])
-    with pytest.raises(ImageFileError, match="There is no folder"):
-        read_folder(folders[0], tmp_path / "nowhere")
+        read(root, strict=False)
+    for folders in (("nowhere", "masks"), ("images", "nowhere")):
+        with pytest.raises(ImageFileError, match="There is no folder"):
+            read_folder(*(root / folder for folder in folders))
 
 
-@pytest.mark.parametrize(("values", "message"), [({0, 255}, "at least two"), ({255}, "void")])
-def test_masks_of_a_single_class_raise_an_error(values, message):
-    with pytest.raises(ValueError, match=message):
-        n_labels_of(values)
+@pytest.mark.parametrize(
+    "wrong",
+    [{"foreground": ["x"]}, {"n_labels": 0}, {"strict": 2}, {"meaning": 3}, {"verbose": "a"}],
+)
+def test_settings_of_folders_of_another_type_are_named(root, wrong):
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        read(root, **wrong)
 
 
-def test_pictures_are_read_when_they_are_used(folders):
-    found = read_folder(*folders)
-    read = []
-    pictures = ReadWhenUsed(found.images, lambda image: read.append(image.name) or image.image)
+def test_pictures_are_read_when_they_are_used(root):
+    write_masks(root, FOUR)
+    asked = []
+    images = read(root).images
+    pictures = ReadWhenUsed(images, lambda image: asked.append(image.name) or image.image)
     assert len(pictures) == 3
-    assert read == []
-    write_png(folders[0] / "b.png", np.full((8, 12, 3), 7, np.uint8))
+    write_png(root / "images/b.png", np.full((*SHAPE, 3), 7, np.uint8))
     assert (pictures[1] == 7).all()
-    assert read == ["b"]
+    assert asked == ["b"]
     assert len(list(pictures)) == 3
 
 
-def test_split_files_are_read_and_checked(folders, tmp_path):
-    path = tmp_path / "split.txt"
+@pytest.mark.parametrize(
+    ("reader", "text", "message"),
+    [
+        (read_split, "a trian\n", "line 1"),
+        (read_split, "train\n", "line 1"),
+        (read_split, "", "empty"),
+        (read_split, "a train\na test\n", "line 2 is 'a test'"),
+        (read_classes, "0 a\n0 b\n", "line 2"),
+        (read_classes, "300 x\n", "line 1"),
+        (read_classes, "x y\n", "line 1"),
+        (lambda path: read_groups(path, ["a"]), "a x\na y\n", "line 2 is 'a y'.* each ID once"),
+        (lambda path: read_groups(path, ["b"]), "a x\n", "b has no group"),
+        (lambda path: read_groups(path, ["a"]), b"a \xff", "cannot be read as groups of images"),
+    ],
+)
+def test_a_line_of_another_form_is_named(tmp_path, reader, text, message):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ImageFileError, match=message):
+        reader(path)
+
+
+def test_splits_and_groups_come_from_files_or_names(root):
+    path = root / "lines.txt"
     path.write_text("a\ttrain\nmy photo test\n\nzz train\n")
-    split = read_split(path)
-    assert split == {"a": "train", "my photo": "test", "zz": "train"}
-    found = read_folder(*folders, names=["a", "zz"])
-    assert [image.name for image in found.images] == ["a"]
+    assert read_split(path) == {"a": "train", "my photo": "test", "zz": "train"}
+    write_masks(root, FOUR)
+    found = read(root, names=["a", "zz"], strict=False)
+    assert names(found) == ["a"]
     assert "zz has no image file" in found.problems[0]
-    assert [image.name for image in read_folder(*folders, names="aba").images] == ["a", "b", "a"]
-    for text, message in (
-        ("a trian\n", "line 1"),
-        ("train\n", "line 1"),
-        ("", "empty"),
-        ("a train\na test\n", "line 2 takes a for test, an earlier line for train"),
-    ):
-        path.write_text(text)
+    assert names(read(root, names="aba")) == ["a", "b", "a"]
+    walks = ["walk01", "walk02", "run01"]
+    assert read_groups("^[a-z]+", walks) == ["walk", "walk", "run"]
+    assert read_groups(r"([a-z])\w*\d", walks) == ["w", "w", "r"]
+    path.write_text("a walk 01 x\nwalk02\ty\n")
+    assert read_groups(path, ["a walk 01", "walk02"]) == ["x", "y"]
+    for pattern, message in (("walk", "run01 has no group"), ("(", "no regular expression")):
         with pytest.raises(ImageFileError, match=message):
-            read_split(path)
+            read_groups(pattern, walks)
 
 
-def test_masks_with_palette_or_equal_channels_are_read_as_indices(tmp_path):
+def test_masks_with_palette_alpha_or_equal_channels_are_read_as_indices(tmp_path):
     values = np.array([[0, 1], [2, 255]], np.uint8)
     picture = Image.fromarray(values, mode="P")
     picture.putpalette(list(range(256)) * 3)
-    picture.save(tmp_path / "p.png")
-    np.testing.assert_array_equal(read_mask(tmp_path / "p.png"), values)
-    write_png(tmp_path / "g.png", np.dstack([values] * 3))
-    np.testing.assert_array_equal(read_mask(tmp_path / "g.png"), values)
-    Image.fromarray(values > 1).save(tmp_path / "b.png")
-    np.testing.assert_array_equal(read_mask(tmp_path / "b.png"), [[0, 0], [255, 255]])
-    Image.fromarray((65535 * (values > 1)).astype(np.uint16)).save(tmp_path / "w.png")
-    np.testing.assert_array_equal(read_mask(tmp_path / "w.png"), [[0, 0], [255, 255]])
+    bits = np.array([[0, 0], [255, 255]])
+    for stored, expected in (
+        (picture, values),
+        (Image.fromarray(values).convert("LA"), values),
+        (Image.fromarray(np.dstack([values] * 3)), values),
+        (Image.fromarray(values > 1), bits),
+        (Image.fromarray((65535 * (values > 1)).astype(np.uint16)), bits),
+    ):
+        stored.save(tmp_path / "m.png")
+        np.testing.assert_array_equal(read_mask(tmp_path / "m.png"), expected)
     Image.fromarray(257 * values.astype(np.uint16)).save(tmp_path / "f.png")
     with pytest.raises(ImageFileError, match="values from 0 to 65535"):
         read_mask(tmp_path / "f.png")
@@ -185,24 +414,3 @@ def test_written_pictures_are_read_back_unchanged(tmp_path):
     assert shrink_to(photograph[:1], 10).shape == (1, 10, 3)
     mask = np.arange(8, dtype=np.uint8).reshape(2, 4)
     np.testing.assert_array_equal(resized_mask(resized_mask(mask, (4, 8)), (2, 4)), mask)
-
-
-def test_drawn_segmentation_shows_the_foreground(tmp_path):
-    photograph = np.full((20, 30, 3), 200, np.uint8)
-    mask = np.zeros((20, 30), np.uint8)
-    mask[5:15, 5:15] = 1
-    drawn = draw_segmentation(photograph, mask)
-    assert (drawn[8, 8] == 200).all()
-    assert (drawn[1, 20] < 120).all()
-    many = draw_segmentation(photograph, mask, 3)
-    assert not np.array_equal(many[8, 8], many[1, 20])
-    sheet = contact_sheet(
-        [("x", photograph, {"truth": mask, "found": 1 - mask})] * 2, tile_width=60
-    )
-    assert sheet.shape == (22 + 2 * 44, 3 * 60 + 2 * 4, 3)
-    several = [("x", photograph, {"truth": 2 * mask})]
-    assert (contact_sheet(several, 3) != contact_sheet([("x", photograph, {"truth": mask})])).any()
-    with pytest.raises(ValueError, match="one size"):
-        draw_segmentation(photograph, mask[1:])
-    with pytest.raises(ValueError, match="no segmentation named"):
-        contact_sheet([("x", photograph, {"truth": mask}), ("y", photograph, {})])
