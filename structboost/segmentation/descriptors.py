@@ -54,8 +54,6 @@ def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.i
 
     SLIC returns fewer than ``n_segments`` where the image is small or noisy, down to one.
     """
-    if n_segments < 1:
-        raise ValueError(f"n_segments is {n_segments}; give at least 1.")
     segments = slic(
         image, n_segments=n_segments, compactness=_COMPACTNESS, sigma=_SMOOTHING, start_label=1
     )
@@ -219,11 +217,8 @@ def describe(
     """Compute the superpixels of an RGB image, which of them touch, and their features.
 
     See section 4.5 of StructBoost.  There are about ``n_segments`` superpixels, unless ``labels``
-    are superpixels in place of SLIC's, numbered from 0.  ValueError if the image has another shape
-    or type.
+    are superpixels in place of SLIC's, numbered from 0.
     """
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
-        raise ValueError(f"image has shape {image.shape} and type {image.dtype}; give 8 bit RGB.")
     image = np.ascontiguousarray(image)
     labels = superpixels(image, n_segments) if labels is None else labels
     height, width = labels.shape
@@ -359,8 +354,8 @@ def surroundings(image: DescribedImage, probabilities: FloatArray) -> FloatArray
     """
     areas = image.sizes / image.sizes.sum()
     blocks = [neighbour_means(image, probabilities, steps) for steps in _STEPS]
-    for kernel in _colour_kernels(image, areas):
-        blocks.append(_kernel_means(kernel, probabilities, areas, _RARE_COLOUR))
+    kernels = _colour_kernels(image, areas)
+    blocks += [_kernel_means(kernel, probabilities, areas, _RARE_COLOUR) for kernel in kernels]
     x, y = image.positions.astype(np.float64).T
     dx, dy = x[None, :] - x[:, None], y[None, :] - y[:, None]
     for along, across in ((-dx, dy), (dx, dy), (-dy, dx), (dy, dx)):

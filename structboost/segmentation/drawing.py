@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost.segmentation.image_files import (
     VOID,
     Mask,
     Photograph,
     mask_of,
+    outlines,
     resized_mask,
 )
 from structboost.segmentation.masks import LabelMap
@@ -92,7 +92,7 @@ def draw_segmentation(
         colours = _colours(n_labels, meaning or LabelMap())
         canvas[painted] += _TINT * (colours[mask[painted]] - canvas[painted])
     drawn = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
-    drawn[_outlines(mask)] = WHITE
+    drawn[outlines(mask) & (mask != VOID)] = WHITE
     if not legend or n_labels == 2:
         return drawn
     present = [k for k in np.unique(mask[mask < n_labels]).tolist() if k != background]
@@ -177,14 +177,6 @@ def contact_sheet(
             mask = mask_of(masks[n], f"the mask {n} of rows, {name}")
             lines[-1].append(draw_segmentation(small, resized_mask(mask, small.shape), n_labels))
     return sheet(lines, gap=_GAP)
-
-
-def _outlines(mask: Mask) -> NDArray[np.bool_]:
-    """Return the pixels whose right or lower neighbour has another class."""
-    out = np.zeros(mask.shape, np.bool_)
-    out[:, :-1] |= mask[:, :-1] != mask[:, 1:]
-    out[:-1] |= mask[:-1] != mask[1:]
-    return np.asarray(out & (mask != VOID))
 
 
 def _head(name: str, width: int) -> Pixels:

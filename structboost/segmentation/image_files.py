@@ -20,7 +20,6 @@ from structboost.vision.images import (
     checked_image,
     decoded_image,
     resized,
-    swapped_channels,
 )
 
 Photograph = NDArray[np.uint8]
@@ -179,19 +178,17 @@ def check_one_size(
 ) -> None:
     """Raise ValueError unless an image and its mask or scribbles are of one size."""
     (height, width), shape = image_shape[:2], mask_shape[:2]
-    if shape == (width, height) != (height, width):
-        more = (
+    if shape == (height, width):
+        return
+    text = f"{mask} has {shape[1]} x {shape[0]} pixels, {image} {width} x {height}; "
+    text += "they must be of one size."
+    if shape == (width, height):
+        text += (
             " One of them is rotated by the EXIF orientation of the photograph, the other is "
             "not: rotate it, too, or take the orientation out of the photograph's file, such as "
             "by exiftool -Orientation= FILE."
         )
-    else:
-        more = ""
-    if shape != (height, width):
-        raise ValueError(
-            f"{mask} has {shape[1]} x {shape[0]} pixels, {image} {width} x {height}; they must be "
-            f"of one size.{more}"
-        )
+    raise ValueError(text)
 
 
 def write_png(
@@ -215,18 +212,11 @@ def write_png(
     OSError
         If the file cannot be written.
     """
+    picture, file = Image.fromarray(pixels), BytesIO()
     if palette:
-        picture, file = Image.fromarray(pixels, mode="P"), BytesIO()
         picture.putpalette([level for colour in palette for level in colour])
-        picture.save(file, "png")
-        write_whole(path, file.getvalue())
-        return
-    done, encoded = cv2.imencode(".png", swapped_channels(pixels))
-    if not done:
-        raise ValueError(
-            f"{path}: pixels of shape {pixels.shape} and type {pixels.dtype} are no picture."
-        )
-    write_whole(path, encoded.tobytes())
+    picture.save(file, "png", compress_level=1)
+    write_whole(path, file.getvalue())
 
 
 def photograph(image: Any, name: str) -> Photograph:
@@ -239,6 +229,14 @@ def shrink_to(pixels: Photograph, longest: int) -> Photograph:
     height, width = pixels.shape[:2]
     scale = min(1.0, longest / max(height, width))
     return resized(pixels, (max(1, round(width * scale)), max(1, round(height * scale))))
+
+
+def outlines(mask: Mask) -> NDArray[np.bool_]:
+    """Mark the pixels whose right or lower neighbour has another class."""
+    out = np.zeros(mask.shape, np.bool_)
+    out[:, :-1] |= mask[:, :-1] != mask[:, 1:]
+    out[:-1] |= mask[:-1] != mask[1:]
+    return out
 
 
 def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.superpixel_crf import expanded_once
-from structboost.segmentation.image_files import Mask, Photograph, resized_mask
+from structboost.segmentation.image_files import Mask, Photograph, outlines, resized_mask
 from structboost.vision.images import resized
 
 # Chosen on training photographs (docs/decisions.md).
@@ -56,11 +56,8 @@ def _relabel(image: Photograph, mask: Mask) -> Mask:
 
 def _band(mask: Mask) -> NDArray[np.bool_]:
     """Return the pixels near another class."""
-    outlines = np.zeros(mask.shape, np.uint8)
-    outlines[:, :-1] |= mask[:, :-1] != mask[:, 1:]
-    outlines[:-1] |= mask[:-1] != mask[1:]
     disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * _BAND + 1, 2 * _BAND + 1))
-    return np.asarray(cv2.dilate(outlines, disc) > 0)
+    return np.asarray(cv2.dilate(outlines(mask).astype(np.uint8), disc) > 0)
 
 
 def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Mask:

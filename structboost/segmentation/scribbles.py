@@ -23,7 +23,6 @@ from structboost.inference.superpixel_crf import least_energy_labels
 from structboost.runtime.described import Described
 from structboost.segmentation.crf_model import conditional_costs
 from structboost.segmentation.descriptors import (
-    Adjacency,
     DescribedImage,
     adjacency,
     region_means,
@@ -199,7 +198,7 @@ class PreparedImage(NamedTuple):
         Likeness of the superpixels' colours.
     paths : csr_array, shape (n, n)
         Costs of the steps between neighbours.
-    adjacency : Adjacency
+    edges : ndarray of int64, shape (n_edges, 2)
     weights : ndarray, shape (n_edges,)
         Energies of neighbours with different labels.
     """
@@ -209,7 +208,7 @@ class PreparedImage(NamedTuple):
     sizes: NDArray[np.int64]
     kernel: NDArray[np.float32]
     paths: csr_array
-    adjacency: Adjacency
+    edges: IntArray
     weights: FloatArray
 
 
@@ -319,7 +318,7 @@ class StrokeSegmenter(Described):
             np.bincount(labels.ravel()),
             np.exp(-np.maximum(distances, 0.0) / (2 * _KERNEL**2)).astype(np.float32),
             _paths(touching.edges, colours, _STEP),
-            touching,
+            touching.edges,
             lengths * (likeness + _SMOOTH),
         )
 
@@ -363,7 +362,7 @@ def _costs(image: PreparedImage, strokes: list[FloatArray], fixed: NDArray[Any])
     total = np.minimum(paths[0] + paths[1], 1e12)
     nearer = np.divide(np.clip(paths[0], 0, 1e12) - np.clip(paths[1], 0, 1e12), total + 1e-9)
     areas = image.sizes / image.sizes.mean()
-    edges, weights = image.adjacency.edges, image.weights
+    edges, weights = image.edges, image.weights
     models, weight, labels = strokes, _FIRST, None
     for _ in range(_ROUNDS):
         density = [image.kernel @ model + _RARE for model in models]
