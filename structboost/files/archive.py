@@ -69,7 +69,6 @@ class ArchiveFormat:
         ``schema(header, names)`` returns the schema of the arrays, from the header and the names
         in a file.  It raises DamagedFileError, KeyError, TypeError or ValueError if the header is
         damaged.
-    compressed : bool
     """
 
     name: str
@@ -78,7 +77,6 @@ class ArchiveFormat:
     error: type[ValueError]
     remedy: str
     schema: Callable[[Header, Collection[str]], Schema]
-    compressed: bool = True
 
     def write(
         self,
@@ -95,12 +93,12 @@ class ArchiveFormat:
         checked_target(path)
         encoded = self._encoded(header, arrays)
         with whole_file(path) as file:
-            _write(file, encoded, arrays, compressed=self.compressed)
+            _write(file, encoded, arrays)
 
     def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
         """Return the content of the file that :meth:`write` would write."""
         file = io.BytesIO()
-        _write(file, self._encoded(header, arrays), arrays, compressed=self.compressed)
+        _write(file, self._encoded(header, arrays), arrays)
         return file.getvalue()
 
     def read(self, path: str | PathLike[str]) -> tuple[Header, Arrays]:
@@ -224,18 +222,15 @@ class _Member(NamedTuple):
     fortran_order: bool
 
 
-def _write(
-    file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]], *, compressed: bool
-) -> None:
+def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]]) -> None:
     members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(header, dtype=np.uint8)}
-    if compressed:
-        np.savez_compressed(file, **members)
-        total = sum(array.nbytes + _MEMBER_HEADER for array in members.values())
-        if total <= max(_ALWAYS_ALLOWED, _MOST_EXPANSION * file.tell()):
-            return
-        # A file that would be refused is not written.
-        file.seek(0)
-        file.truncate()
+    np.savez_compressed(file, **members)
+    total = sum(array.nbytes + _MEMBER_HEADER for array in members.values())
+    if total <= max(_ALWAYS_ALLOWED, _MOST_EXPANSION * file.tell()):
+        return
+    # A file that would be refused is not written.
+    file.seek(0)
+    file.truncate()
     np.savez(file, **members)
 
 

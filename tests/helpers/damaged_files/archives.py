@@ -24,5 +24,5 @@ def put_together(header, arrays, *, sealed):
     if sealed:
         plain = {**plain, "checksum": archive._checksum(plain, arrays)}
     out = io.BytesIO()
-    archive._write(out, json.dumps(plain).encode(), arrays, compressed=True)
+    archive._write(out, json.dumps(plain).encode(), arrays)
     return out.getvalue()
