@@ -375,19 +375,19 @@ class SparseStumpFamily(StumpSearch):
         counts = np.diff(columns.indptr)
         # One entry stands for all zeros of a feature, if it has any.
         with_zeros = np.flatnonzero(counts < self.n_parts)
-        owner = np.append(np.repeat(np.arange(n_features), counts), with_zeros).astype(np.int32)
+        owner = np.repeat(np.arange(n_features, dtype=np.int32), counts)
+        owner = np.append(owner, with_zeros.astype(np.int32))
         values = np.append(columns.data, np.zeros(len(with_zeros), columns.data.dtype))
         rows = np.append(columns.indices, np.full(len(with_zeros), -1)).astype(np.int32)
         order = np.lexsort((values, owner))
-        owner, self._rows = owner[order], rows[order]
-        self._values = values[order].astype(np.float64)
-        self._starts = np.append(0, np.cumsum(np.bincount(owner, minlength=n_features)))
-        lower, upper = self._values[:-1], self._values[1:]
-        at = np.flatnonzero((lower < upper) & (owner[:-1] == owner[1:]))
+        self._rows, self._values = rows[order], values[order].astype(np.float64)
+        self._starts = np.append(0, np.cumsum(counts + (counts < self.n_parts))).astype(np.int64)
+        owner = np.repeat(np.arange(n_features, dtype=np.int32), np.diff(self._starts))
+        at = np.flatnonzero((self._values[:-1] < self._values[1:]) & (owner[:-1] == owner[1:]))
+        lower, upper = self._values[at], self._values[at + 1]
         with np.errstate(over="ignore"):
-            middle = lower[at] + 0.5 * (upper[at] - lower[at])
-        cuts = np.where(middle < upper[at], middle, lower[at])
-        ends = np.append(0, np.cumsum(np.bincount(owner[at], minlength=n_features)))
+            middle = lower + 0.5 * (upper - lower)
+        cuts, ends = np.where(middle < upper, middle, lower), np.searchsorted(at, self._starts)
         super().__init__(Thresholds(cuts, ends, np.zeros(n_features, np.bool_)), response)
 
     @override
@@ -424,18 +424,19 @@ class StumpResponses(ResponsesInShard):
     def __init__(self, binned: BinnedFeatures) -> None:
         super().__init__(binned.codes.T, binned.blocks)
         self.binned = binned
-        self._features, self._bins = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._sides = np.zeros((0, 2))
+        # By the fields of a stump.
+        self._stumps = np.zeros((0, 5))
 
     @override
     def add(self, new: Sequence[Stump]) -> int:
-        first = len(self._features)
-        places = np.array([(stump.feature, stump.bin) for stump in new], np.int64).reshape(-1, 2)
-        self._features = np.append(self._features, places[:, 0])
-        self._bins = np.append(self._bins, places[:, 1])
-        sides = np.array([(stump.right, stump.left) for stump in new]).reshape(-1, 2)
-        self._sides = np.append(self._sides, sides, axis=0)
+        first = len(self._stumps)
+        self._stumps = np.append(self._stumps, np.array(new, np.float64).reshape(-1, 5), axis=0)
         return first
+
+    def _taken(self, learners: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Columns and bins of stumps, and their responses right and left of the threshold."""
+        feature, _, left, right, bin_ = self._stumps[learners].T
+        return feature.astype(np.int64), bin_.astype(np.int64), np.column_stack((right, left))
 
     @override
     def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
@@ -447,21 +448,16 @@ class StumpResponses(ResponsesInShard):
 
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        learners = terms.learners
-        _add_stump_scores(
-            self.binned.codes, self._features[learners], self._bins[learners],
-            self._sides[learners] * terms.coefficients[:, None], terms.channels, first, out,
-        )  # fmt: skip
+        features, bins, sides = self._taken(terms.learners)
+        sides *= terms.coefficients[:, None]
+        _add_stump_scores(self.binned.codes, features, bins, sides, terms.channels, first, out)
 
     @override
     def add_products(
         self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
     ) -> None:
-        learners = terms.learners
-        _add_stump_products(
-            self.binned.codes, self._features[learners], self._bins[learners],
-            self._sides[learners], terms.channels, (*measure,), first, out,
-        )  # fmt: skip
+        taken = self._taken(terms.learners)
+        _add_stump_products(self.binned.codes, *taken, terms.channels, (*measure,), first, out)
 
 
 class BinsOfRows(NamedTuple):

@@ -59,13 +59,8 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
         size = np.abs(answers * own).sum()
         assert answers @ own == pytest.approx(candidate.edge, abs=1e-6 * size)
         assert edges[:, candidate.channel].max() <= candidate.edge
-        # Small steps on the sphere lower the edge: it is at the top.
-        table = family.table([candidate.learner])
-        np.testing.assert_allclose(table.responses(X)[0], answers, atol=1e-5)
         if response[0] >= 0:
-            assert min(coefficients) >= 0
-            assert answers.min() >= 0
-        assert family.restored(list(candidate.learner)) == candidate.learner
+            assert min(*coefficients, *answers) >= 0
 
 
 SCALES = {"large": 1e300, "small": 1e-300, "mixed": [1e300, 1e-300, 1.0, 1e200]}
