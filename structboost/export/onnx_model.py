@@ -22,9 +22,10 @@ from structboost.export.onnx_graph import (
     used_channels,
 )
 from structboost.faces.columns import ColumnEncoding, RareCategories
-from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.linear import StructuredSVMClassifier
 from structboost.faces.multi_label import StructBoostMultiLabelClassifier
 from structboost.faces.table_forms import frame_of
+from structboost.faces.tables import TableFace
 from structboost.faces.tagger import StructBoostTagger
 from structboost.learners.active_feature import ActiveFeatureScores
 from structboost.learners.linear import HyperplaneTable
@@ -471,15 +472,16 @@ def _table_scores(estimator: Any, inputs: GraphInputs) -> str:
         graph.facts["feature_names"] = columns.names
     if columns.categories:
         graph.facts["categories"] = columns.categories
-    return scores_of(graph, estimator._scorer(), rows, _n_channels(estimator))
+    return scores_of(graph, estimator.model_.scorer(), rows, _n_channels(estimator))
 
 
 def _n_channels(estimator: Any) -> int:
     return int(estimator.model_.kinds["x"].n_channels)
 
 
-@outputs_of.register
-def _add_table(estimator: FeatureImportanceMixin, inputs: GraphInputs) -> dict[str, str]:
+@outputs_of.register(StructuredSVMClassifier)
+@outputs_of.register(TableFace)
+def _add_table(estimator: Any, inputs: GraphInputs) -> dict[str, str]:
     graph = inputs.graph
     raw = _decided(graph, estimator, _table_scores(estimator, inputs))
     if not is_classifier(estimator):

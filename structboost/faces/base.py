@@ -1,44 +1,36 @@
-"""Base class of boosted estimators, with training, fitted attributes and files."""
+"""Base class of boosted estimators, with fitted attributes and files."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import field
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray
 from structboost.contract.task import Task
-from structboost.errors import InterruptedFitWarning, warn_user
+from structboost.errors import warn_user
 from structboost.faces.constant_model import without_learners
-from structboost.faces.early_stopping import EarlyStopping
 from structboost.faces.parameters import estimator, is_same
+from structboost.faces.recipe import Fitted, Recipe
 from structboost.faces.saved import SavedEstimator
 from structboost.files.schema import whole_number
-from structboost.learners.families import WeakLearners, takes_sparse
+from structboost.learners.families import WeakLearners
+from structboost.learners.pricing import PricingRule
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
-from structboost.objectives.newton_steps import NewtonSteps
-from structboost.objectives.registry import formulation_of
 from structboost.runtime.documentation import Documented
-from structboost.selection.folds import Fold, random_folds
+from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, score_by
-from structboost.training.boosting import AUTO, Callback, StructBoost
-from structboost.training.engines import engine_of, warn_of_idle_jobs
-from structboost.training.examples import is_in_memory
+from structboost.training.boosting import Callback, StructBoost
 from structboost.training.history import coverage_in_words, ending_in_words
-from structboost.validation import (
-    checked_callbacks,
-    checked_flag,
-    checked_fraction,
-    checked_whole_number,
-    is_text,
-    shown,
-)
+from structboost.validation import checked_flag, checked_fraction, checked_whole_number, shown
 
 # Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = (
@@ -48,10 +40,12 @@ _CHOSEN = (
 )  # fmt: skip
 # Parameters that an estimator passes on unchanged, if it has them.
 _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
+# Attributes of an estimator that its model for held-out parts does not have.
+_OF_INPUTS = ("feature_names_in_", "link_", "minimised_")
 
 
 @estimator
-class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
+class BoostedFace(SavedEstimator, Documented, BaseEstimator):
     """Base of the scikit-learn estimators on top of :class:`structboost.StructBoost`.
 
     Parameters
@@ -130,34 +124,13 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
     verbose: int = 0
     callbacks: Sequence[Callback] | None = None
 
-    def _settings(self, task: Task) -> dict[str, Any]:
-        """Return parameters of the trainer that are not parameters of the estimator."""
-        return {}
-
-    def _weak_learners(self) -> WeakLearners:
-        """Return the weak learners that the parameters describe."""
-        return self.weak_learner
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = takes_sparse(self._weak_learners())
-        return tags
-
-    def _formulation(self) -> str | Formulation:
-        """Return the formulation that the parameters describe, or its name."""
-        raise NotImplementedError
-
-    def _trainer(self, task: Task, **settings: Any) -> StructBoost:
-        """Make the trainer that the parameters describe, with ``settings`` replaced."""
-        parameters = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name in _OF_TRAINER
-        }
-        # The face warns of jobs that are idle, not each of the trainers of one fit.
-        engine = engine_of(parameters.get("engine", StructBoost.engine), self.n_jobs)
-        parameters |= {"engine": engine, "n_jobs": None}
-        return StructBoost(task, **parameters | self._settings(task) | settings)
+    task_: Task = field(init=False)
+    history_: list[dict[str, Any]] = field(init=False)
+    objective_: float = field(init=False)
+    C_: float = field(init=False)
+    ending_: str = field(init=False)
+    temperature_: float | None = field(init=False)
+    n_iter_: int = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -173,10 +146,6 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
         """Names of the weak learners that the last gap covers, empty without a gap."""
         check_is_fitted(self)
         return coverage_in_words(self.history_)
-
-    def _objective_name(self) -> str:
-        """Return the name of the objective for the progress bar, or an empty string."""
-        return ""
 
     @property
     def best_iteration_(self) -> int:
@@ -222,180 +191,107 @@ class BoostedEstimator(SavedEstimator, Documented, BaseEstimator):
             # scikit-learn's own checks of classifiers set n_iter_no_change alone.
             warn_user(message, UserWarning)
 
-    def _train(
+    def _plain_recipe(
+        self,
+        formulation: str | Formulation,
+        prices: Callable[[Task], PricingRule] | None = None,
+        *,
+        are_shared: bool = False,
+        **settings: Any,
+    ) -> Recipe:
+        """Return a fit of one formulation, with other settings of its trainer than parameters.
+
+        ``prices(task)`` makes the pricing rule of a run, and weak learners may be ``are_shared`` by
+        all classes.
+        """
+        self._check_parameters()
+        return Recipe(
+            type(self).__name__,
+            self.weak_learner,
+            formulation,
+            self._trainer_settings | settings,
+            patience=self.n_iter_no_change,
+            pricing=prices,
+            shares_learners=are_shared,
+        )
+
+    @property
+    def _trainer_settings(self) -> dict[str, Any]:
+        """Parameters that are those of the trainer."""
+        values = self.get_params(deep=False)
+        return {name: values[name] for name in _OF_TRAINER & values.keys() - {"weak_learner"}}
+
+    def _keep(self, task: Task, fitted: Fitted, **attributes: Any) -> None:
+        """Set the fitted attributes."""
+        self.__dict__.update({"task_": task, **fitted.attributes, **attributes})
+
+    def _keep_constant(
+        self, task: Task, n_features: Mapping[str, int], objective: str, **attributes: Any
+    ) -> None:
+        """Set the fitted attributes of a model whose scores are 0, which predicts one output."""
+        metadata = {"history": [], "C": np.inf, "objective": 0.0}
+        model = without_learners(task.kinds, n_features, metadata)
+        fitted = Fitted(model, [], 0.0, np.inf, "one_class")
+        if objective:
+            fitted.chosen["minimised_"] = objective
+        self._keep(task, fitted, **attributes)
+
+    def _held_out_score(
         self,
         task: Task,
-        train: tuple[Any, Any],
-        validation: tuple[Any, Any, Any] | None,
-        sample_weight: Any,
-        whole: tuple[Any, Any, Any, Any] | None = None,
-        groups: IntArray | None = None,
-        counts: IntArray | None = None,
-    ) -> None:
-        """Fit the trainer, and set the fitted attributes.
+        as_given: Callable[[Any], Any],
+        prepared: Callable[[Ensemble], Mapping[str, Any]],
+    ) -> Score | None:
+        """Return a function that applies the user's scorer, if any, to held-out parts.
 
-        ``validation`` contains held-out examples and their weights, ``whole`` the examples before a
-        part was held out, their weights and counts.  ``groups`` of the examples are not cut by the
-        folds on which C is chosen, and the ``counts`` of equal examples that were merged are.
+        ``as_given(Y)`` returns true outputs in the form of ``y``, and ``prepared(model)`` the
+        attributes by which a model reads held-out inputs.
         """
-        callbacks = checked_callbacks(self.callbacks)
-        score = self._held_out_score(task)
-        stopping = None
-        if validation is not None:
-            held_X, held_Y, held_weight = validation
-            stopping = EarlyStopping(
-                held_X, held_Y, self.n_iter_no_change, score, sample_weight=held_weight
-            )
-            callbacks.append(stopping)
-        trainer = self._trainer(task, callbacks=callbacks)
-        trainer._objective = self._objective_name()
-        name = trainer._objective
-        about = f"objective={name!r}" if name else type(self).__name__
-        about += f" with weak_learner={shown(self._weak_learners())}"
-        engine = getattr(self, "engine", StructBoost.engine)
-        warn_of_idle_jobs(self.n_jobs, engine, about, shares_work=trainer._shares_work)
-        folds, chooses_C = None, is_text(trainer.C, AUTO)
-        chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
-        if chooses and is_in_memory(train[0]):
-            # The same held-out part chooses C and the round.
-            folds = (
-                self._folds(*train, sample_weight, groups, counts)
-                if validation is None
-                else [Fold(*train, sample_weight, *validation)]
-            )
-        trainer.fit(*train, sample_weight=sample_weight, folds=folds, score=score)
-        self.task_ = task
-        self._keep_fit(trainer)
-        if folds is not None and chooses_C:
-            self.C_path_, self.C_path_end_ = trainer.C_path_, trainer.C_path_end_
-        # After Ctrl-C during the choice of C, there are no rounds to evaluate.
-        is_watched = folds is None or not trainer.interrupted_
-        if stopping is not None and is_watched:
-            if not stopping.losses:  # all rounds were before the checkpoint
-                stopping.evaluate_all(trainer)
-            self.validation_losses_ = stopping.losses
-            by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
-            if whole is None or not by_rounds or trainer.interrupted_:
-                self._keep_round(trainer, stopping.best_stage)
-            else:
-                callbacks.remove(stopping)
-                n_rounds = stopping.best_stage + 1
-                refit = self._trainer(
-                    task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
-                )
-                refit._objective = f"{self._objective_name()} on all examples"
-                if _is_completed(refit, *whole[:3]):
-                    self._keep_fit(refit)
-                    self.ending_ = "held_out"
-                else:
-                    self._keep_round(trainer, stopping.best_stage)
-                    self.ending_ = "interrupted"
-            for entry, loss in zip(self.history_, stopping.losses, strict=False):
-                entry["held_out_loss"] = loss
-        # A linear function has a single stage, after the last pass.
-        n_stages = self.model_.n_stages
-        is_staged = n_stages > 1 or stopping is not None
-        self.n_iter_ = max(1, n_stages) if is_staged else max(1, len(self.history_))
-
-    def _keep_round(self, trainer: StructBoost, stage: int) -> None:
-        """Go back to the model and the records of a round, from 0."""
-        history = trainer.history_[: stage + 1]
-        if len(history) < len(trainer.history_) and not trainer.interrupted_:
-            self.ending_ = "held_out"
-        model = trainer.model_.at_stage(stage)
-        metadata = {**model.metadata, "history": history}
-        self.model_ = Ensemble(model.kinds, model.members, model.weights, model.stages, metadata)
-        self.history_: list[dict[str, Any]] = history
-        self.objective_ = history[-1]["primal"]
-
-    def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
-        """Set the fitted attributes of a model whose scores are 0, which predicts one output."""
-        self.task_ = task
-        metadata = {"history": [], "C": float("inf"), "objective": 0.0}
-        self.model_ = without_learners(task.kinds, n_features, metadata)
-        self.history_ = []
-        self.objective_, self.C_, self.n_iter_ = 0.0, float("inf"), 1
-        self.ending_ = "one_class"
-        self.temperature_: float | None = None
-        if name := self._objective_name():
-            self.minimised_ = name
-
-    def _held_out_score(self, task: Task) -> Score | None:
-        """Return a function that applies the user's scorer, if any, to held-out parts."""
         scoring = getattr(self, "scoring", None)
         if scoring is None:
             return None
 
         def held_out(model: Ensemble, fold: Fold) -> tuple[Any, Any, Any]:
             twin = copy(self)
-            twin.model_, twin.task_, twin.temperature_ = model, task, None
-            for name in ("feature_names_in_", "link_", "minimised_"):
+            for name in _OF_INPUTS:
                 twin.__dict__.pop(name, None)
-            twin._read_columns({}, next(iter(model.members.values())).n_features)
-            twin._prepare_to_score()
-            return twin, fold.held_X, self._as_given(fold.held_Y, task)
+            state = {"model_": model, "task_": task, "temperature_": None}
+            twin.__dict__.update(state | dict(prepared(model)))
+            return twin, fold.held_X, as_given(fold.held_Y)
 
         return score_by(scoring, held_out)
 
-    def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
-        """Set the attributes of columns from facts of a file and the width of its model."""
-        self.n_features_in_: Any = width
 
-    def _prepare_to_score(self) -> None:
-        """Set attributes that predictions during training need besides the model."""
-
-    def _as_given(self, Y: Any, task: Task) -> Any:
-        """Return true outputs of the task in the form of ``y``."""
-        return Y
-
-    def _keep_fit(self, trainer: Any) -> None:
-        """Set fitted attributes from a trainer."""
-        self.model_ = trainer.model_
-        self.history_ = trainer.history_
-        self.objective_ = trainer.objective_
-        self.C_ = trainer.C_
-        self.ending_ = trainer.ending_
-        self.temperature_ = getattr(trainer, "temperature_", None)
-
-    def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
-    ) -> list[Fold]:
-        """Return the folds on which C is chosen."""
-        return random_folds(X, Y, sample_weight, groups=groups, random_state=self.random_state)
-
-    @override
-    def _facts(self) -> dict[str, Any]:
-        facts = {"objective": self.objective_, "ending": self.ending_, "n_iter": self.n_iter_}
-        facts["temperature"] = self.temperature_
-        facts["chosen"] = {name: getattr(self, name) for name in _CHOSEN if hasattr(self, name)}
-        return facts | super()._facts()
-
-    @override
-    def _restore(self, facts: Mapping[str, Any]) -> None:
-        self.history_ = list(facts["history"])
-        self.objective_ = float(facts["objective"])
-        self.C_ = float(facts["C"])
-        # Files before version 0.3 have neither.
-        self.ending_ = str(facts.get("ending", ""))
-        self.temperature_ = saved_temperature(facts)
-        low = max(1, self.model_.n_stages)
-        self.n_iter_ = whole_number(facts.get("n_iter", low), "number of rounds", low=1)
-        for name, value in dict(facts.get("chosen", {})).items():
-            if name in _CHOSEN:
-                setattr(self, name, value)
-        self._read_columns(facts, next(iter(self.model_.members.values())).n_features)
+def facts_of_fit(face: BoostedFace) -> dict[str, Any]:
+    """Return what a file holds of a fit beside its model."""
+    facts: dict[str, Any] = {
+        "objective": face.objective_,
+        "ending": face.ending_,
+        "n_iter": face.n_iter_,
+        "temperature": face.temperature_,
+        "chosen": {name: getattr(face, name) for name in _CHOSEN if hasattr(face, name)},
+    }
+    if hasattr(face, "minimised_"):
+        facts["objective_name"] = face.minimised_
+        facts["learning_rate"] = getattr(face, "learning_rate_", None)
+    return facts
 
 
-def _is_completed(trainer: StructBoost, X: Any, Y: Any, sample_weight: Any) -> bool:
-    """Train on all examples, and return whether no Ctrl-C ended it."""
-    trainer._keeps_only_whole = True
-    try:
-        trainer.fit(X, Y, sample_weight=sample_weight)
-    except KeyboardInterrupt:
-        warn_user(
-            "Training on all rows was interrupted; the model is that of the rows that were not "
-            "held out.",
-            InterruptedFitWarning,
-        )
-        return False
-    return True
+def fit_of_facts(model: Ensemble, facts: Mapping[str, Any]) -> Fitted:
+    """Return the fit of a model, from the facts of its file, which may be damaged."""
+    chosen = {name: of for name, of in dict(facts.get("chosen", {})).items() if name in _CHOSEN}
+    if "objective_name" in facts:
+        chosen["minimised_"] = str(facts["objective_name"])
+    if (learning_rate := facts.get("learning_rate")) is not None:
+        chosen["learning_rate_"] = float(learning_rate)
+    low = max(1, model.n_stages)
+    return Fitted(
+        model,
+        list(facts["history"]),
+        float(facts["objective"]),
+        float(facts["C"]),
+        str(facts.get("ending", "")),
+        saved_temperature(facts),
+        whole_number(facts.get("n_iter", low), "number of rounds", low=1),
+        chosen,
+    )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
-from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.base import facts_of_fit, fit_of_facts
+from structboost.faces.columns import Columns
 from structboost.faces.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.faces.labels import (
     classes_in_place,
@@ -23,9 +28,12 @@ from structboost.faces.labels import (
     labels_of,
     outputs_of,
 )
+from structboost.faces.objectives import L1_LOG_LOSS, LOG_LOSS
 from structboost.faces.parameters import estimator
+from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.saved import saved_link
-from structboost.faces.tables import TableEstimator
+from structboost.faces.stage_wise import StageWise
+from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
 from structboost.files.schema import DamagedFileError
 from structboost.objectives.registry import formulation_of
 from structboost.objectives.softmax_link import SoftmaxLink
@@ -41,7 +49,7 @@ from structboost.validation import rows_of
 
 
 @estimator
-class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimator):
+class BoostedClassifier(LabelledClassifier, TableFace):
     """Base of boosted classifiers.
 
     Parameters
@@ -59,6 +67,9 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
     """
 
     class_weight: Any = None
+
+    # Whether a fit draws codes of the classes.
+    _random_codes: ClassVar[bool] = False
 
     @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -87,46 +98,54 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         ConstantPredictionWarning
             If ``y`` has one class, which the model then always predicts.
         """
-        self._check_parameters()
+        seed = 0
+        if self._random_codes:
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        recipe = self._recipe(seed)
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
-            self._read_columns({}, int(X.shape[1]))
-            return self._fit_in_place(X, y, sample_weight)
+            return self._fit_in_place(recipe, seed, X, y, sample_weight)
         y = label_vector(y)
-        X, y = self._table(X, y)
-        self.classes_, X, labels, weights, counts = classification_examples(
-            X, y, sample_weight, self.class_weight
+        table = self._training_table(X, y, recipe)
+        classes, X, labels, weights, counts = classification_examples(
+            table.X, table.y, sample_weight, self.class_weight
         )
-        if len(self.classes_) == 1:
-            self._keep_constant(BinaryTask(), {"x": X.shape[1]})
-            self._keep_link()
+        if len(classes) == 1:
+            state = column_attributes(table.columns) | {"classes_": classes, **recipe.of_constant}
+            self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
+            self._keep_link(recipe)
             return self
-        task = self._task()
-        outputs = outputs_of(labels, task)
-        validation = None
-        whole = X, outputs, weights, counts
+        task = self._task(classes, seed)
+        examples = whole = Examples(X, outputs_of(labels, task), weights, counts=counts)
+        held = None
         if self.early_stopping:
-            # Rows are held out, and not all that are equal.
-            copies = np.repeat(np.arange(len(counts)), counts)
-            self._check_held_out(labels[copies])
-            train, held = (
-                merged_copies(part, weights, counts)
-                for part in train_test_split(
-                    copies, test_size=self.validation_fraction, stratify=outputs[copies],
-                    random_state=self.random_state,
-                )
-            )  # fmt: skip
-            validation = rows_of(X, held.rows), outputs[held.rows], held.weights
-            X, outputs, weights = rows_of(X, train.rows), outputs[train.rows], train.weights
-            counts = train.counts
-        self._train(task, (X, outputs), validation, weights, whole, counts=counts)
-        self._keep_link()
-        return self
+            examples, held = self._split(whole, classes[labels])
+        recipe = recipe.of_table(table.directions, table.categorical)
+        problem = Problem(task, examples, self._folds, held, whole)
+        return self._train(recipe, problem, classes, table.columns)
 
-    def _check_held_out(self, labels: IntArray) -> None:
+    def _split(self, examples: Examples, labels: NDArray[Any]) -> tuple[Examples, Examples]:
+        """Return the examples to train on and those held out; not all that are equal are."""
+        X, outputs, counts = examples.X, examples.Y, examples.counts
+        assert counts is not None
+        copies = np.repeat(np.arange(len(counts)), counts)
+        self._check_held_out(labels[copies])
+        parts = train_test_split(
+            copies, test_size=self.validation_fraction, stratify=outputs[copies],
+            random_state=self.random_state,
+        )  # fmt: skip
+        train, held = (merged_copies(part, examples.weights, counts) for part in parts)
+        return (
+            Examples(
+                rows_of(X, train.rows), outputs[train.rows], train.weights, counts=train.counts
+            ),
+            Examples(rows_of(X, held.rows), outputs[held.rows], held.weights),
+        )
+
+    def _check_held_out(self, labels: NDArray[Any]) -> None:
         """Raise ValueError unless each class can have held-out and training samples."""
         present, counts = np.unique(labels, return_counts=True)
         if counts.min() < 2:
-            label = self.classes_[present[np.argmin(counts)]].item()
+            label = present[np.argmin(counts)].item()
             raise ValueError(
                 f"y has only one sample of class {label!r}, and early_stopping holds out samples "
                 "of each class; give at least two, or set early_stopping=False."
@@ -139,34 +158,51 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
                 f"least {len(present)}."
             )
 
-    def _fit_in_place(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_in_place(self, recipe: Recipe, seed: int, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train on a table on disk or on a Dask collection."""
+        if isinstance(recipe.choices, StageWise):
+            raise ValueError(
+                f"X is a {type(X).__name__}, on which objective={recipe.objective!r} cannot be "
+                "trained; write objective='hinge', and give the C of a fit of some of the rows."
+            )
         if self.early_stopping or self.class_weight is not None:
             raise ValueError(
                 f"early_stopping and class_weight are not supported if X is a {type(X).__name__}; "
                 "leave them out, and give sample_weight."
             )
-        self.classes_, encode = classes_in_place(y)
-        task = self._task()
-        self._train(task, (X, encode(y, task)), None, sample_weight)
-        self._keep_link()
+        if self.monotonic_cst is not None:
+            raise ValueError(
+                f"monotonic_cst is not supported if X is a {type(X).__name__}; give X as an array "
+                "or a data frame."
+            )
+        classes, encode = classes_in_place(y)
+        task = self._task(classes, seed)
+        problem = Problem(task, Examples(X, encode(y, task), sample_weight), self._folds)
+        return self._train(recipe, problem, classes, Columns(int(X.shape[1])))
+
+    def _train(
+        self, recipe: Recipe, problem: Problem, classes: NDArray[Any], columns: Columns
+    ) -> Self:
+        """Train on a problem, and keep what its model needs."""
+        task = problem.task
+        score = self._held_out_score(task, partial(_labels_given, task, classes), read_as_training)
+        fitted = recipe.train(replace(problem, score=score, n_features=columns.n_features))
+        self._keep(task, fitted, classes_=classes, **column_attributes(columns))
+        self._keep_link(recipe)
         return self
 
-    def _task(self) -> Task:
-        """Return the task for ``classes_``."""
-        return classification_task(self.classes_.tolist())
+    @abstractmethod
+    def _recipe(self, seed: int = 0) -> Recipe:
+        """Return the fit that the parameters describe, whose codes come from a seed."""
 
-    def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
-        indices = np.asarray(Y)
-        if isinstance(task, BinaryTask):
-            indices = (indices > 0).astype(int)
-        return np.asarray(self.classes_[indices])
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        """Return the task for these classes."""
+        return classification_task(classes.tolist())
 
-    def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
-    ) -> list[Fold]:
+    def _folds(self, examples: Examples) -> list[Fold]:
+        X, Y, counts = examples.X, examples.Y, examples.counts
         return random_folds(
-            X, Y, sample_weight, strata=Y, counts=counts, random_state=self.random_state
+            X, Y, examples.weights, strata=Y, counts=counts, random_state=self.random_state
         )
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -185,19 +221,25 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
         """
         return self._decision(self._scores(X))
 
+    @override
     def _decision(self, scores: FloatArray) -> FloatArray:
         return decision_of(scores, self.task_)
 
-    def _link(self) -> SoftmaxLink | None:
-        """Return the link to probabilities of a fit with these parameters, if it gives any."""
-        try:
-            return formulation_of(self._formulation()).link
-        except (TypeError, ValueError):  # fit names the parameter that is out of its range
+    def _link(self, recipe: Recipe) -> SoftmaxLink | None:
+        """Return the link to probabilities of a fit, which costs of a taxonomy leave out."""
+        is_weighed = getattr(self, "taxonomy", None) is not None
+        if is_weighed and recipe.objective not in (LOG_LOSS, L1_LOG_LOSS):
             return None
+        return formulation_of(recipe.formulation).link
 
     def _has_probabilities(self) -> bool:
         """Whether the last fit gave probabilities, or the next one will if there is none."""
-        return (self.link_ if hasattr(self, "link_") else self._link()) is not None
+        if hasattr(self, "link_"):
+            return self.link_ is not None
+        try:
+            return self._link(self._recipe()) is not None
+        except (TypeError, ValueError):  # fit names the parameter that is out of its range
+            return False
 
     def _check_probabilities(self) -> bool:
         """Return True, or raise AttributeError if there are no probabilities."""
@@ -210,9 +252,9 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
             )
         return True
 
-    def _keep_link(self) -> None:
+    def _keep_link(self, recipe: Recipe) -> None:
         """Store the link from scores to probabilities, because parameters may change later."""
-        link, factor = self._link(), self.temperature_
+        link, factor = self._link(recipe), self.temperature_
         self.link_ = link if link is None or factor is None else link.sharpened(factor)
 
     @available_if(lambda self: self._check_probabilities())
@@ -263,6 +305,8 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
 
     def _class_costs(self) -> FloatArray | None:
         """Return the cost of each (true, predicted) pair of classes, or None."""
+        if isinstance(self.task_, TaxonomyTask) and self._has_probabilities():
+            return self.task_.losses
         return None
 
     def _labels(self, decided: FloatArray) -> NDArray[Any]:
@@ -305,7 +349,7 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
 
     @override
     def _facts(self) -> dict[str, Any]:
-        facts = super()._facts()
+        facts = {**facts_of_fit(self), "columns": self._columns.to_plain()}
         if isinstance(self.task_, TaxonomyTask):
             facts["tree"] = self.task_.tree.parents.tolist()
         if isinstance(self.task_, CodedTask):
@@ -316,14 +360,15 @@ class BoostedClassifier(LabelledClassifier, FeatureImportanceMixin, TableEstimat
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        super()._restore(facts)
         self.classes_ = saved_classes(facts)
-        self.task_ = self._saved_task(facts)
+        task = self._saved_task(facts)
+        of_columns = column_attributes(saved_columns(facts, self.model_))
+        self._keep(task, fit_of_facts(self.model_, facts), **of_columns)
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other classes")
         if "link" in facts:
             self.link_ = saved_link(facts["link"])
-        if "tree" in facts and self.taxonomy is None:
+        if "tree" in facts and getattr(self, "taxonomy", None) is None:
             parents = facts["tree"]
             names = [*self.classes_.tolist(), *map("node {}".format, range(len(parents)))]
             pairs = zip(parents, names, strict=False)
@@ -360,19 +405,14 @@ class TaxonomyClassifier(BoostedClassifier):
 
     taxonomy: Any = None
 
-    def _link(self) -> SoftmaxLink | None:
-        is_weighed = self.taxonomy is not None and not self._is_likelihood
-        return None if is_weighed else super()._link()
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        return classification_task(list(classes), self.taxonomy)
 
-    @property
-    def _is_likelihood(self) -> bool:
-        """Whether a likelihood is maximised, which ignores the costs of a taxonomy."""
-        return False
 
-    def _class_costs(self) -> FloatArray | None:
-        if isinstance(self.task_, TaxonomyTask) and self._has_probabilities():
-            return self.task_.losses
-        return None
-
-    def _task(self) -> Task:
-        return classification_task(list(self.classes_), self.taxonomy)
+def _labels_given(task: Task, classes: NDArray[Any], Y: Any) -> NDArray[Any]:
+    """Return true outputs of the task as labels."""
+    indices = np.asarray(Y)
+    if isinstance(task, BinaryTask):
+        indices = (indices > 0).astype(int)
+    return np.asarray(classes[indices])

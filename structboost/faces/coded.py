@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
+from numpy.typing import NDArray
 
-from structboost._typing import IntArray, override
+from structboost._typing import override
 from structboost.contract.task import Task
 from structboost.faces.classifiers import BoostedClassifier
-from structboost.faces.parameters import estimator, is_same
+from structboost.faces.parameters import estimator
+from structboost.faces.recipe import Examples, Fitted, Problem, Recipe
 from structboost.learners.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 from structboost.objectives.base import Formulation
 from structboost.objectives.norm_bounded import NormBounded
@@ -24,7 +25,6 @@ from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
 from structboost.tasks.codings import CodedTask, coding_matrix, random_column
 from structboost.tasks.multiclass import MulticlassTask
-from structboost.training.boosting import StructBoost
 from structboost.validation import (
     checked_callbacks,
     checked_choice,
@@ -39,6 +39,8 @@ THETA_RULES = ("stage_wise", "cv")
 CODE_RULES = ("random", "best")
 LOSSES = ("exponential", "hinge")
 _FOLDS = 5
+# Settings of auxiliary runs.
+_QUIET = {"verbose": 0, "callbacks": None}
 # Far above the norm that any training set asks for.
 _MOST_THETA = 1e8
 
@@ -63,22 +65,39 @@ class _CodedClassifier(BoostedClassifier):
     """
 
     max_rounds: int = 500
+
+    _random_codes: ClassVar[bool] = True
+    # Pairs of the exponential loss: of an example and a wrong output, or a bit.
     _pairs: ClassVar[str] = "outputs"
 
-    def _task(self) -> Task:
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return self._coded_task(len(self.classes_))
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        if self._pairs == "outputs":
+            return MulticlassTask(len(classes))
+        coding = getattr(self, "coding", "one_vs_all")
+        return CodedTask(coding_matrix(coding, len(classes), np.random.RandomState(seed)))
 
-    def _coded_task(self, n_classes: int) -> Task:
-        return MulticlassTask(n_classes)
+    def _coded_recipe(
+        self, formulation: Formulation, seed: int, *, takes_best: bool = False, **settings: Any
+    ) -> Recipe:
+        """Return the fit, whose codes come from the seed or are the best for each learner."""
 
-    def _rule(self) -> PricingRule:
-        """Make the pricing rule, which draws the codes from the seed."""
-        random_state = np.random.RandomState(self._seed)
-        return CodeWord(lambda: random_column(len(self.classes_), random_state))
+        def rule(task: Any) -> PricingRule:
+            if self._pairs == "bits":
+                return SharedOverChannels()
+            if takes_best:
+                return BestCode()
+            random_state = np.random.RandomState(seed)
+            return CodeWord(lambda: random_column(task.n_classes, random_state))
 
-    def _settings(self, task: Task) -> dict[str, Any]:
-        return {"pricing": self._rule(), "columns_per_channel": 1, "random_state": self._seed}
+        return self._plain_recipe(
+            formulation,
+            rule,
+            are_shared=takes_best,
+            columns_per_channel=1,
+            random_state=seed,
+            **settings,
+        )
 
 
 @estimator
@@ -91,12 +110,9 @@ class _StageWiseClassifier(_CodedClassifier):
         Infinity, because nothing is regularised.
     """
 
-    def _formulation(self) -> str | Formulation:
-        return StageWise(self._pairs)
-
-    def _settings(self, task: Task) -> dict[str, Any]:
-        settings = {"formulation": self._formulation(), "C": np.inf, "tol": 0.0}
-        return super()._settings(task) | settings
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        return self._coded_recipe(StageWise(self._pairs), seed, C=np.inf, tol=0.0)
 
 
 @estimator
@@ -133,41 +149,49 @@ class _CorrectiveClassifier(_CodedClassifier):
     loss: str = "exponential"
     tol: float = 1e-4
 
-    def _formulation(self) -> Formulation:
-        hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        return NormBoundedHinge() if hinge else NormBounded(self._pairs)
-
-    def _train(
-        self,
-        task: Task,
-        train: tuple[Any, Any],
-        validation: tuple[Any, Any, Any] | None,
-        sample_weight: Any,
-        whole: tuple[Any, Any, Any, Any] | None = None,
-        groups: IntArray | None = None,
-        counts: IntArray | None = None,
-    ) -> None:
-        checked_relative_gap(self.tol, "tol")
-        checked_callbacks(self.callbacks)
-        self.theta_ = self._chosen_theta(task, *train, sample_weight, counts)
-        super()._train(task, train, validation, sample_weight, whole, groups, counts)
-
     @override
-    def _keep_constant(self, task: Task, n_features: Mapping[str, int]) -> None:
-        self.theta_, self.theta_path_end_ = 0.0, ""
-        self.theta_path_: list[dict[str, Any]] = []
-        super()._keep_constant(task, n_features)
+    def _recipe(self, seed: int = 0) -> Recipe:
+        is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
+        takes_best = checked_choice(getattr(self, "codes", "random"), "codes", CODE_RULES) == "best"
+        formulation = NormBoundedHinge() if is_hinge else NormBounded(self._pairs)
+        checked_relative_gap(self.tol, "tol")
+        recipe = self._coded_recipe(formulation, seed, takes_best=takes_best)
+        return replace(recipe, choices=BoundedNorm(self.theta, self._pairs, seed))
 
-    def _trainer(self, task: Task, **settings: Any) -> StructBoost:
-        if not settings.keys() >= {"formulation", "C"}:
-            settings |= {"formulation": self._formulation(), "C": self.theta_}
-        return super()._trainer(task, **settings)
 
-    def _chosen_theta(
-        self, task: Task, X: Any, y: Any, sample_weight: Any, counts: IntArray | None
-    ) -> float:
-        self.theta_path_, self.theta_path_end_ = [], ""
-        formulation = self._formulation()
+@dataclass(frozen=True)
+class BoundedNorm:
+    """Choice of the bound on the l1 norm of the weights.
+
+    Parameters
+    ----------
+    theta : float or {"stage_wise", "cv"}
+    pairs : str
+        Pairs of the exponential loss.
+    seed : int
+        Seed of the folds.
+    """
+
+    theta: Any
+    pairs: str
+    seed: int
+
+    of_constant: ClassVar[dict[str, Any]] = {
+        "theta_": 0.0, "theta_path_": [], "theta_path_end_": "",
+    }  # fmt: skip
+
+    def train(self, recipe: Recipe, problem: Problem) -> Fitted:
+        """Choose the bound, and train."""
+        checked_callbacks(recipe.settings["callbacks"])
+        path = Path("theta")
+        theta = self._chosen(recipe, problem.task, problem.examples, path)
+        fitted = replace(recipe, settings={**recipe.settings, "C": theta}).fit(problem)
+        of_path = {"theta_path_": path.records, "theta_path_end_": path.end}
+        fitted.chosen |= {"theta_": theta, **of_path}
+        return fitted
+
+    def _chosen(self, recipe: Recipe, task: Task, examples: Examples, path: Path) -> float:
+        X, y, sample_weight = examples.X, examples.Y, examples.weights
         if not isinstance(self.theta, str):
             theta = checked_positive(self.theta, "theta")
             if theta > _MOST_THETA:
@@ -176,10 +200,12 @@ class _CorrectiveClassifier(_CodedClassifier):
                     f"{_MOST_THETA:g}, such as 20."
                 )
             return theta
+        counts = examples.counts
         copies = np.repeat(np.arange(len(y)), 1 if counts is None else counts)
         n_folds = min(_FOLDS, int(np.bincount(y[copies]).min()))
         if checked_choice(self.theta, "theta", THETA_RULES) == "stage_wise" or n_folds < 2:
-            run = self._side_trainer(task, StageWise(self._pairs), float("inf"), 0.0)
+            stage_wise = {"formulation": StageWise(self.pairs), "C": np.inf, "tol": 0.0}
+            run = recipe.trainer(task, **stage_wise, **_QUIET)
             fit = partial(run.fit, X, y, sample_weight=sample_weight)
             return float(uninterrupted(fit).model_.weights.sum()) or 1.0
         of_examples = np.bincount(copies)
@@ -187,28 +213,20 @@ class _CorrectiveClassifier(_CodedClassifier):
             fold_of(
                 X, y, *(merged_copies(copies[part], sample_weight, of_examples) for part in split)
             )
-            for split in shuffled_parts(len(copies), n_folds, self._seed, strata=y[copies])
+            for split in shuffled_parts(len(copies), n_folds, self.seed, strata=y[copies])
         ]
 
         def fit_at(theta: float) -> Trial:
             measured = []
             for fold in folds:
-                run = self._side_trainer(task, formulation, float(theta), self.tol)
+                run = recipe.trainer(task, C=float(theta), **_QUIET)
                 fit = partial(run.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
                 model = uninterrupted(fit).model_
                 measured.append(measured_model(task, fold, model))
             return Trial(measured)
 
-        path = Path("theta", records=self.theta_path_)
         path.follow(THETAS, fit_at)
-        self.theta_path_end_ = path.end
         return path.value
-
-    def _side_trainer(
-        self, task: Task, formulation: Formulation, C: float, tol: float
-    ) -> StructBoost:
-        """Return a trainer for an auxiliary run, without callbacks and progress bar."""
-        return self._trainer(task, formulation=formulation, C=C, tol=tol, verbose=0, callbacks=None)
 
 
 @estimator
@@ -223,12 +241,6 @@ class _WordClassifier(_CodedClassifier):
 
     coding: Any = "ecoc"
     _pairs: ClassVar[str] = "bits"
-
-    def _coded_task(self, n_classes: int) -> Task:
-        return CodedTask(coding_matrix(self.coding, n_classes, np.random.RandomState(self._seed)))
-
-    def _rule(self) -> PricingRule:
-        return SharedOverChannels()
 
 
 @estimator
@@ -265,13 +277,6 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     """
 
     _pairs: ClassVar[str] = "bits"
-
-    def _coded_task(self, n_classes: int) -> Task:
-        random_state = np.random.RandomState(self._seed)
-        return CodedTask(coding_matrix("one_vs_all", n_classes, random_state))
-
-    def _rule(self) -> PricingRule:
-        return SharedOverChannels()
 
 
 @estimator
@@ -331,17 +336,3 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     """
 
     codes: str = "random"
-
-    @override
-    def _splits_categories(self) -> bool:
-        # No search for the best set of all classes is exact.
-        return not is_same(self.codes, "best") and super()._splits_categories()
-
-    @override
-    def _reads_sparse(self) -> bool:
-        # Stumps of sparse features are not searched over all classes.
-        return not is_same(self.codes, "best") and super()._reads_sparse()
-
-    def _rule(self) -> PricingRule:
-        best = checked_choice(self.codes, "codes", CODE_RULES) == "best"
-        return BestCode() if best else super()._rule()

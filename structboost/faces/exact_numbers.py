@@ -36,8 +36,7 @@ def check_whole_number_exact(value: int, name: str) -> None:
         raise ValueError(
             f"{name} holds {shown(value)}, a whole number beyond 2**53 that double precision "
             "rounds, so neighbours would be equal; if it is a label, name its column in "
-            "categorical_features or convert it to strings in a data frame, else subtract an "
-            "offset."
+            "categorical_features or write strings, else subtract an offset."
         )
 
 

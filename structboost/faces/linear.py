@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
+from structboost.faces.columns import FROM_DTYPE, Columns
 from structboost.faces.constant_model import zero_function
-from structboost.faces.feature_importances import FeatureImportanceMixin
 from structboost.faces.label_types import LabelledClassifier, label_vector, saved_classes
 from structboost.faces.labels import (
     classification_examples,
@@ -23,8 +23,16 @@ from structboost.faces.labels import (
 )
 from structboost.faces.parameters import estimator
 from structboost.faces.saved import SavedEstimator
-from structboost.faces.tables import TableReader
+from structboost.faces.tables import (
+    Needs,
+    column_attributes,
+    later_table,
+    saved_columns,
+    table_contributions,
+    training_table,
+)
 from structboost.files.schema import DamagedFileError
+from structboost.learners.contributions import Contributions
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
@@ -33,14 +41,7 @@ from structboost.runtime.fitted_state import committed
 
 
 @estimator
-class StructuredSVMClassifier(
-    SavedEstimator,
-    LabelledClassifier,
-    FeatureImportanceMixin,
-    TableReader,
-    Documented,
-    BaseEstimator,
-):
+class StructuredSVMClassifier(SavedEstimator, LabelledClassifier, Documented, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak
@@ -58,6 +59,9 @@ class StructuredSVMClassifier(
         Whether exact passes use weighted means of the weights, or the newest weights.
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
+    categorical_features : "from_dtype", None, or array-like of bool, int or str
+        Columns that hold categories, as in :class:`StructBoostClassifier`.  Each category gets a
+        column of 0 and 1.
     random_state : int, RandomState or None
         Seed for the order of the examples in the passes over cached cuts.
     verbose : int
@@ -96,6 +100,7 @@ class StructuredSVMClassifier(
     max_epochs: int = 1000
     average: bool = True
     class_weight: Any = None
+    categorical_features: Any = FROM_DTYPE
     random_state: Any = None
     verbose: int = 0
 
@@ -126,14 +131,15 @@ class StructuredSVMClassifier(
             If ``max_epochs`` are used up before the gap is ``tol``.
         """
         y = label_vector(y)
-        X, y = self._table(X, y)
-        self.classes_, X, labels, weights, _ = classification_examples(
-            X, y, sample_weight, self.class_weight
+        table = training_table(self, X, y, Needs(), dtype=np.float64)
+        classes, X, labels, weights, _ = classification_examples(
+            table.X, table.y, sample_weight, self.class_weight
         )
-        task = classification_task(self.classes_.tolist())
-        if len(self.classes_) == 1:
+        task = classification_task(classes.tolist())
+        if len(classes) == 1:
             facts = {"history": [], "objective": 0.0}
-            self._keep(zero_function(task.kinds["x"], X.shape[1], facts))
+            model = zero_function(task.kinds["x"], X.shape[1], facts)
+            self._keep(model, classes, table.columns)
             return self
         outputs: Any = outputs_of(labels, task)
         svm = StructuredSVM(
@@ -145,12 +151,21 @@ class StructuredSVMClassifier(
             random_state=self.random_state,
             verbose=self.verbose,
         ).fit(X, outputs, sample_weight=weights)
-        self._keep(svm.model_)
+        self._keep(svm.model_, classes, table.columns)
         return self
 
-    @override
-    def _table(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        return super()._table(X, y, dtype=np.float64, **options)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def encoded_feature_names_(self) -> list[str]:
+        """Names of the columns that the model has."""
+        check_is_fitted(self)
+        names: list[str] = self._columns.encoded_names
+        return names
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
@@ -170,7 +185,7 @@ class StructuredSVMClassifier(
             (n_samples,).
         """
         check_is_fitted(self)
-        X = self._table(X, reset=False)
+        X = later_table(self, X, dtype=np.float64)
         return self._decision(X @ self.coef_.T + self.intercept_)
 
     def _decision(self, scores: FloatArray) -> FloatArray:
@@ -191,20 +206,40 @@ class StructuredSVMClassifier(
         """
         return labels_of(self.decision_function(X), self.classes_)
 
+    def contributions(self, X: Any, background: Any = None) -> Contributions:
+        """Return the contribution of each feature to each score.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        background : array-like, shape (n_background, n_features), optional
+            Samples over which the values of each feature have the mean 0, as in
+            :meth:`StructBoostClassifier.contributions`.
+
+        Returns
+        -------
+        contributions : Contributions
+            ``values``, shape (n_samples, n_features, n_classes), or (n_samples, n_features) for two
+            classes, and ``base``.
+        """
+        check_is_fitted(self)
+        return table_contributions(self, X, background)
+
     @override
     def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), **self._facts_of_columns()}
+        return {"columns": self._columns.to_plain()}
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        self.classes_ = saved_classes(facts)
         if dict(classification_task(facts["classes"]).kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other classes")
-        self._keep(self.model_)
-        self._read_columns(facts, next(iter(self.model_.members.values())).n_features)
+        self._keep(self.model_, saved_classes(facts), saved_columns(facts, self.model_))
 
-    def _keep(self, model: Ensemble) -> None:
-        """Set the fitted attributes from a model."""
+    def _keep(self, model: Ensemble, classes: NDArray[Any], columns: Columns) -> None:
+        """Set the fitted attributes."""
+        self.__dict__.update(column_attributes(columns))
+        self.classes_ = classes
         ((kind, member),) = model.members.items()
         weights = weights_of(member, model.kinds[kind])
         self.model_ = model

@@ -13,10 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task
 from structboost.errors import warn_user
-from structboost.faces.boosted import StructBoostEstimator
-from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.label_types import (
     LabelledClassifier,
     check_lengths,
@@ -30,11 +28,23 @@ from structboost.faces.labels import (
     label_sets,
     labels_of,
 )
-from structboost.faces.objectives import HINGE, L1_LOG_LOSS, LOG_LOSS, SVM
+from structboost.faces.objectives import (
+    HINGE,
+    L1_LOG_LOSS,
+    LOG_LOSS,
+    SVM,
+    ObjectiveFace,
+    recipe_of,
+)
 from structboost.faces.parameters import estimator, is_same
-from structboost.faces.tables import TableEstimator
+from structboost.faces.recipe import Examples, Problem, Recipe
+from structboost.faces.tables import (
+    TableFace,
+    column_attributes,
+    read_as_training,
+    saved_columns,
+)
 from structboost.files.schema import DamagedFileError
-from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.registry import formulation_of
 from structboost.objectives.stage_wise_random_field import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
@@ -58,9 +68,7 @@ _MOST_PAIRED = 14
 
 
 @estimator
-class StructBoostMultiLabelClassifier(
-    LabelledClassifier, FeatureImportanceMixin, StructBoostEstimator, TableEstimator
-):
+class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFace):
     """Classifier of inputs with any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets
@@ -151,44 +159,76 @@ class StructBoostMultiLabelClassifier(
         ValueError
             If an argument is out of its range.
         """
-        self._check_parameters()
-        checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
-        if not is_same(self.pairs, AUTO):
-            checked_flag(self.pairs, "pairs")
+        recipe = self._recipe()
         # scikit-learn raises an error if there is no y.
-        X = self._table(X, None if y is None else "no_validation")
-        self.classes_, indicator, self._form, _ = label_sets(y)
+        table = self._training_table(X, None if y is None else "no_validation", recipe)
+        X = table.X
+        classes, indicator, form, _ = label_sets(y)
         edges = None
         if self.hierarchy is not None:
-            edges = self._hierarchy_edges()
-            if self._form == "lists":
-                indicator = label_sets(y, self.classes_).indicator
-            indicator = self._closed(indicator, edges)
+            classes, edges = self._hierarchy_edges(classes, form)
+            if form == "lists":
+                indicator = label_sets(y, classes).indicator
+            indicator = _closed(indicator, edges, classes)
         if len(indicator) != len(X):
             raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
         weights = checked_weights(sample_weight, len(X))
         rows = np.flatnonzero(weights > 0)
         X, indicator, weights = X[rows], indicator[rows], weights[rows]
-        if self._form == "single" and np.count_nonzero(indicator.any(axis=0)) < 2:
+        if form == "single" and np.count_nonzero(indicator.any(axis=0)) < 2:
             raise ValueError(
                 "sample_weight leaves samples of 1 class only; at least two classes must count."
             )
-        validation = None
-        whole = X, indicator, weights, None
+        examples = whole = Examples(X, indicator, weights)
+        held = None
         if self.early_stopping:
-            X, held_X, indicator, held, weights, of_held = train_test_split(
+            X, held_X, Y, held_Y, weights, of_held = train_test_split(
                 X, indicator, weights, test_size=self.validation_fraction,
                 random_state=self.random_state,
             )  # fmt: skip
-            validation = (held_X, held, of_held)
-        is_seen = self._or_auto(self.outputs, "seen", "all") == "seen"
-        is_few = len(self.classes_) <= _MOST_PAIRED
-        self._pairs = bool(self._or_auto(self.pairs, is_few, False))
-        sets = indicator if is_seen or self._form == "single" else None
-        task = self._task(sets, edges, self._cost_table())
-        self._train(task, (X, indicator), validation, weights, whole)
-        self._by_likelihood = self._is_by_likelihood()
+            examples, held = Examples(X, Y, weights), Examples(held_X, held_Y, of_held)
+        # Whole sets are learned for the subset loss.
+        learns_sets = is_text(self.loss, "subset") and recipe.objective == LOG_LOSS
+        pairs, outputs = self.pairs, self.outputs
+        if is_same(pairs, AUTO):
+            pairs = learns_sets and len(classes) <= _MOST_PAIRED
+        if is_same(outputs, AUTO):
+            outputs = "seen" if learns_sets else "all"
+        sets = examples.Y if outputs == "seen" or form == "single" else None
+        costs = self._cost_table(classes)
+        task = self._task(classes, sets, edges, costs, pairs=bool(pairs))
+        by_likelihood = (
+            recipe.objective != SVM and formulation_of(recipe.formulation).link is not None
+        )
+        read = {"_form": form, "_by_likelihood": by_likelihood, "_pairs": bool(pairs)}
+        read |= {"classes_": classes}
+
+        def as_given(Y: Any) -> Any:
+            sets = np.asarray(Y)
+            if form == "single":
+                return classes[sets.argmax(axis=1)]
+            return sets if form == "matrix" else _lists(sets, classes)
+
+        problem = Problem(
+            task,
+            examples,
+            self._folds,
+            held,
+            whole,
+            self._held_out_score(task, as_given, lambda model: read | read_as_training(model)),
+            table.columns.n_features,
+        )
+        fitted = recipe.of_table(table.directions, table.categorical).train(problem)
+        self._keep(task, fitted, **read, **column_attributes(table.columns))
         return self
+
+    @override
+    def _recipe(self) -> Recipe:
+        face = self._checked()
+        checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
+        if not is_same(self.pairs, AUTO):
+            checked_flag(self.pairs, "pairs")
+        return recipe_of(face, StageWiseRandomField(patience=_PATIENCE))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the scores of the labels, and with ``pairs`` also of pairs of labels.
@@ -330,8 +370,9 @@ class StructBoostMultiLabelClassifier(
     @override
     def _facts(self) -> dict[str, Any]:
         task: Any = self.task_
-        costs = self._cost_table()
-        return super()._facts() | {
+        costs = self._cost_table(self.classes_)
+        return facts_of_fit(self) | {
+            "columns": self._columns.to_plain(),
             "form": self._form,
             "by_likelihood": self._by_likelihood,
             "pairs": self._pairs,
@@ -342,31 +383,33 @@ class StructBoostMultiLabelClassifier(
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        super()._restore(facts)
-        self.classes_ = saved_classes(facts)
         self._form = checked_choice(facts["form"], "form", FORMS)
         self._pairs = facts.get("pairs", self.pairs) is True
         self._by_likelihood = facts.get("by_likelihood") is True
         edges, costs = facts.get("edges"), facts.get("costs")
-        self.task_ = self._task(facts["sets"], edges, costs)
-        of_labels = self.classes_.tolist()
+        classes = saved_classes(facts)
+        task = self._task(classes, facts["sets"], edges, costs, pairs=self._pairs)
+        labels = classes.tolist()
         if costs is not None and self.label_costs is None:
-            self.label_costs = dict(zip(of_labels, zip(*costs, strict=True), strict=True))
+            self.label_costs = dict(zip(labels, zip(*costs, strict=True), strict=True))
         if edges is not None and self.hierarchy is None:
-            self.hierarchy = [(of_labels[a], of_labels[b]) for a, b in edges]
-        if dict(self.task_.kinds) != dict(self.model_.kinds):
+            self.hierarchy = [(labels[a], labels[b]) for a, b in edges]
+        if dict(task.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other labels")
+        of_columns = column_attributes(saved_columns(facts, self.model_))
+        fitted = fit_of_facts(self.model_, facts)
+        self._keep(task, fitted, classes_=classes, **of_columns)
 
-    def _task(self, sets: Any, edges: Any, costs: Any) -> MultiLabelTask:
+    def _task(
+        self, classes: NDArray[Any], sets: Any, edges: Any, costs: Any, *, pairs: bool
+    ) -> MultiLabelTask:
         if edges is not None:
-            task = HierarchicalMultiLabelTask(len(self.classes_), edges)
-            task.label_names = self.classes_.tolist()
+            task = HierarchicalMultiLabelTask(len(classes), edges)
+            task.label_names = classes.tolist()
             return task
-        return MultiLabelTask(
-            len(self.classes_), self.loss, pairs=self._pairs, sets=sets, costs=costs
-        )
+        return MultiLabelTask(len(classes), self.loss, pairs=pairs, sets=sets, costs=costs)
 
-    def _cost_table(self) -> FloatArray | None:
+    def _cost_table(self, classes: NDArray[Any]) -> FloatArray | None:
         """Return the costs of missing labels and of extra labels, in two rows."""
         if self.label_costs is None:
             return None
@@ -381,12 +424,12 @@ class StructBoostMultiLabelClassifier(
                 "read; leave it out, or write loss='hamming'."
             )
         if not isinstance(self.label_costs, Mapping):
-            example = {self.classes_.tolist()[0]: 2.0}
+            example = {classes.tolist()[0]: 2.0}
             raise ValueError(
                 f"label_costs is {shown(self.label_costs)}; give a dict of labels to costs, such "
                 f"as {example}."
             )
-        indices = {label: i for i, label in enumerate(self.classes_.tolist())}
+        indices = {label: i for i, label in enumerate(classes.tolist())}
         table = np.ones((2, len(indices)))
         for label, cost in self.label_costs.items():
             if label not in indices:
@@ -409,8 +452,8 @@ class StructBoostMultiLabelClassifier(
             table[:, indices[label]] = pair
         return table
 
-    def _hierarchy_edges(self) -> IntArray:
-        """Return the hierarchy as label indices, and add its labels to ``classes_``."""
+    def _hierarchy_edges(self, classes: NDArray[Any], form: str) -> tuple[NDArray[Any], IntArray]:
+        """Return the labels with those of the hierarchy, and its pairs as their indices."""
         read = {"loss": ("hamming",), "outputs": (AUTO, "all"), "pairs": (AUTO, False)}
         for name, values in read.items():
             value = getattr(self, name)
@@ -419,74 +462,33 @@ class StructBoostMultiLabelClassifier(
                     f"{name} is {shown(value)}, which a classifier with hierarchy does not read; "
                     f"leave {name} or hierarchy out, or write {name}={values[-1]!r}."
                 )
-        if self._form == "single":
+        if form == "single":
             raise ValueError(
                 "y has one label for each sample, and hierarchy gives a sample several; give lists "
                 "of labels."
             )
-        of_y = self.classes_.tolist()
+        of_y = classes.tolist()
         hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy")
         edges = hierarchy.named_edges()
         labels = dict.fromkeys(of_y)
         for pair in edges:
             for label in pair:
                 check_same_sort(of_y[0], label, "hierarchy has", "y")
-                if label not in labels and self._form == "matrix":
+                if label not in labels and form == "matrix":
                     raise ValueError(
                         f"hierarchy has the label {shown(label)}, and y has the columns "
                         f"{shown(of_y)}; give labels of these columns."
                     )
                 labels[label] = None
         if len(labels) > len(of_y):
-            self.classes_ = np.asarray(label_vector(sorted(labels)))
-        index = {label: i for i, label in enumerate(self.classes_.tolist())}
-        return np.array([[index[above], index[below]] for above, below in edges], np.int64)
+            classes = np.asarray(label_vector(sorted(labels)))
+        index = {label: i for i, label in enumerate(classes.tolist())}
+        return classes, np.array([[index[above], index[below]] for above, below in edges], np.int64)
 
-    def _closed(self, indicator: IntArray, edges: IntArray) -> IntArray:
-        """Return sets of labels with all labels above theirs, and warn how many have more."""
-        labels = self.classes_.tolist()
-        named = [(labels[above], labels[below]) for above, below in edges]
-        check_order(named, indicator, labels, "hierarchy")
-        closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
-        is_open = (closed != indicator).any(axis=1)
-        if is_open.any():
-            row = int(is_open.argmax())
-            added = [labels[i] for i in np.flatnonzero(closed[row] > indicator[row])]
-            warn_user(
-                f"hierarchy adds labels to {is_open.sum()} of {len(closed)} sets of y, such as "
-                f"{shown(added)} to y[{row}]; score compares with y as it is given, so add them "
-                "there, too.",
-                UserWarning,
-            )
-        return closed
-
-    def _stage_wise(self) -> NewtonSteps:
-        return StageWiseRandomField(patience=_PATIENCE)
-
-    def _or_auto(self, value: Any, of_sets: Any, else_: Any) -> Any:
-        """Replace "auto" by ``of_sets`` if whole sets are learned, else by ``else_``."""
-        if not is_same(value, AUTO):
-            return value
-        return of_sets if is_text(self.loss, "subset") and self._is(LOG_LOSS) else else_
-
-    def _is_by_likelihood(self) -> bool:
-        """Whether predictions follow from probabilities of sets."""
-        return not self._is(SVM) and formulation_of(self._formulation()).link is not None
-
-    def _prepare_to_score(self) -> None:
-        self._by_likelihood = self._is_by_likelihood()
-
-    def _as_given(self, Y: Any, task: Task) -> Any:
-        sets = np.asarray(Y)
-        if self._form == "single":
-            return self.classes_[sets.argmax(axis=1)]
-        return sets if self._form == "matrix" else self._lists(sets)
-
-    @override
-    def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
-    ) -> list[Fold]:
-        return random_folds(X, Y, sample_weight, random_state=self.random_state)
+    def _folds(self, examples: Examples) -> list[Fold]:
+        return random_folds(
+            examples.X, examples.Y, examples.weights, random_state=self.random_state
+        )
 
     def _sets(self, scores: FloatArray) -> IntArray:
         """Return the set with the least expected loss, or the highest score, of each sample."""
@@ -504,11 +506,7 @@ class StructBoostMultiLabelClassifier(
         if self._form == "single":
             return labels_of(self._decision(scores), self.classes_)
         sets = self._sets(scores)
-        return sets if self._form == "matrix" else self._lists(sets)
-
-    def _lists(self, sets: IntArray) -> list[tuple[Any, ...]]:
-        """Return the labels of each set."""
-        return [tuple(self.classes_[labels == 1].tolist()) for labels in sets]
+        return sets if self._form == "matrix" else _lists(sets, self.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -516,3 +514,27 @@ class StructBoostMultiLabelClassifier(
         tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _closed(indicator: IntArray, edges: IntArray, classes: NDArray[Any]) -> IntArray:
+    """Return sets of labels with all labels above theirs, and warn how many have more."""
+    labels = classes.tolist()
+    named = [(labels[above], labels[below]) for above, below in edges]
+    check_order(named, indicator, labels, "hierarchy")
+    closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
+    is_open = (closed != indicator).any(axis=1)
+    if is_open.any():
+        row = int(is_open.argmax())
+        added = [labels[i] for i in np.flatnonzero(closed[row] > indicator[row])]
+        warn_user(
+            f"hierarchy adds labels to {is_open.sum()} of {len(closed)} sets of y, such as "
+            f"{shown(added)} to y[{row}]; score compares with y as it is given, so add them "
+            "there, too.",
+            UserWarning,
+        )
+    return closed
+
+
+def _lists(sets: IntArray, classes: NDArray[Any]) -> list[tuple[Any, ...]]:
+    """Return the labels of each set."""
+    return [tuple(classes[labels == 1].tolist()) for labels in sets]

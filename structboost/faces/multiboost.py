@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from structboost.contract.task import Task
+from structboost._typing import override
 from structboost.faces.classifiers import TaxonomyClassifier
 from structboost.faces.parameters import estimator
-from structboost.objectives.base import Formulation
+from structboost.faces.recipe import Recipe
 from structboost.objectives.exponential import Exponential
 from structboost.validation import checked_choice
 
@@ -60,11 +60,10 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
     solver: str = "fcd"
     epsilon: float = 1e-3
 
-    def _formulation(self) -> str | Formulation:
-        return Exponential(self.solver, self.tau_max, self.epsilon)
-
-    def _settings(self, task: Task) -> dict[str, Any]:
-        return {"formulation": self._formulation(), "pricing": "own", "columns_per_channel": 1}
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        formulation = Exponential(self.solver, self.tau_max, self.epsilon)
+        return self._plain_recipe(formulation, pricing="own", columns_per_channel=1)
 
 
 @estimator
@@ -100,9 +99,9 @@ class MultiBoostClassifier(MultiBoostCWClassifier):
     loss: str = "exponential"
     solver: str = "lbfgs"
 
-    def _formulation(self) -> str | Formulation:
-        hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        return "one_slack" if hinge else super()._formulation()
-
-    def _settings(self, task: Task) -> dict[str, Any]:
-        return super()._settings(task) | {"pricing": "best"}
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
+        exponential = Exponential(self.solver, self.tau_max, self.epsilon)
+        formulation: Any = "one_slack" if is_hinge else exponential
+        return self._plain_recipe(formulation, pricing="best", columns_per_channel=1)

@@ -16,14 +16,26 @@ from sklearn.utils.validation import column_or_1d
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
-from structboost.faces.boosted import StructBoostEstimator
-from structboost.faces.feature_importances import FeatureImportanceMixin
+from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.label_types import label_vector
-from structboost.faces.objectives import HINGE, PAIRWISE, SVM
+from structboost.faces.objectives import (
+    HINGE,
+    PAIRWISE,
+    SVM,
+    ObjectiveFace,
+    named_learners,
+    recipe_of,
+)
 from structboost.faces.parameters import estimator, is_same
-from structboost.faces.tables import TableEstimator
+from structboost.faces.recipe import Examples, Problem, Recipe
+from structboost.faces.stage_wise import StageWise
+from structboost.faces.tables import (
+    TableFace,
+    column_attributes,
+    read_as_training,
+    saved_columns,
+)
 from structboost.objectives.base import Formulation
-from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.stage_wise_ranking import StageWiseRanking
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows
@@ -44,7 +56,7 @@ _SHRINKAGE_OF_STUMPS = 0.3
 
 
 @estimator
-class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstimator):
+class StructBoostRanker(ObjectiveFace, TableFace):
     """Ranker that optimises the fraction of pairs in the right order (section 3.2).
 
     With two levels of relevance, this fraction is the AUC.
@@ -92,19 +104,18 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
 
     _objectives: ClassVar[tuple[str, ...]] = (PAIRWISE, HINGE, SVM)
 
-    def _check_objective(self, weak_learner: Any) -> str:
-        objective = super()._check_objective(weak_learner)
-        if objective == PAIRWISE and not is_same(self.loss, "pairs"):
+    @override
+    def _recipe(self) -> Recipe:
+        face = self._checked()
+        if face.objective == PAIRWISE and not is_same(self.loss, "pairs"):
             raise ValueError(
                 f"loss is {shown(self.loss)}, which objective='pairwise' does not read; leave it "
                 f"out, or write objective='hinge', loss={shown(self.loss)}."
             )
-        return objective
-
-    def _stage_wise(self) -> NewtonSteps:
-        if is_same(self._weak_learners(), "stump"):
-            return StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
-        return StageWiseRanking()
+        steps = StageWiseRanking()
+        if is_same(named_learners(face), "stump"):
+            steps = StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
+        return recipe_of(face, steps)
 
     @committed
     def fit(
@@ -137,10 +148,11 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         SolverError
             If a restricted master cannot be solved.
         """
-        self._check_parameters()
+        recipe = self._recipe()
         y = label_vector(y, wanted="a finite number")
         check_relevance(y)
-        X, y = self._table(X, y, y_numeric=True)
+        table = self._training_table(X, y, recipe, y_numeric=True)
+        X, y = table.X, table.y
         ids = _query_ids(len(y), qid, group)
         queries = _split_queries(y, ids)
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
@@ -152,17 +164,26 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
                 f"y has one level of relevance in every query (n_samples = {len(y)}); ranking "
                 "needs at least two."
             )
-        validation = None
-        whole = (*_ranking_examples(X, y, queries, of_items), of_queries, None)
+        whole, held, task = None, None, RankingTask(self.loss)
         if self.early_stopping:
-            queries, held, of_queries, of_held = self._hold_out(y, queries, of_queries)
-            validation = (*_ranking_examples(X, y, held, of_items), of_held)
-        task = RankingTask(self.loss)
-        if validation is not None and not self._is_stage_wise:
-            _losses(task, ids, y, y, held, of_items)  # which names a query that it does not take
+            whole = Examples(*_ranking_examples(X, y, queries, of_items), of_queries)
+            queries, held_queries, of_queries, of_held = self._hold_out(y, queries, of_queries)
+            held = Examples(*_ranking_examples(X, y, held_queries, of_items), of_held)
+            if not isinstance(recipe.choices, StageWise):
+                # It names a query that the measure does not take.
+                _losses(task, ids, y, y, held_queries, of_items)
         with _queries_named(ids, queries):
-            examples = _ranking_examples(X, y, queries, of_items)
-            self._train(task, examples, validation, of_queries, whole)
+            problem = Problem(
+                task,
+                Examples(*_ranking_examples(X, y, queries, of_items), of_queries),
+                self._folds,
+                held,
+                whole,
+                self._score_of_queries(task),
+                table.columns.n_features,
+            )
+            fitted = recipe.of_table(table.directions, table.categorical).train(problem)
+        self._keep(task, fitted, **column_attributes(table.columns))
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -180,6 +201,7 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         """
         return self._decision(self._scores(X))
 
+    @override
     def _decision(self, scores: FloatArray) -> FloatArray:
         return scores[:, 0]
 
@@ -265,17 +287,22 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
         return 1.0 - float(np.average(losses, weights=of_queries[counted]))
 
     @override
+    def _facts(self) -> dict[str, Any]:
+        return {**facts_of_fit(self), "columns": self._columns.to_plain()}
+
+    @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        super()._restore(facts)
-        self.task_ = RankingTask(self.loss)
+        of_columns = column_attributes(saved_columns(facts, self.model_))
+        self._keep(RankingTask(self.loss), fit_of_facts(self.model_, facts), **of_columns)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
-    def _held_out_score(self, task: Task) -> Score | None:
-        of_query = super()._held_out_score(task)
+    def _score_of_queries(self, task: Task) -> Score | None:
+        """Return a function that applies the user's scorer, if any, to held-out queries."""
+        of_query = self._held_out_score(task, _relevance, read_as_training)
         if of_query is None:
             return None
 
@@ -290,15 +317,10 @@ class StructBoostRanker(FeatureImportanceMixin, StructBoostEstimator, TableEstim
 
         return score
 
-    def _as_given(self, Y: Any, task: Task) -> NDArray[Any]:
-        return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
-
-    @override
-    def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
-    ) -> list[Fold]:
+    def _folds(self, examples: Examples) -> list[Fold]:
+        X, Y = examples.X, examples.Y
         if len(X) > 1:
-            folds = random_folds(X, Y, sample_weight, random_state=self.random_state)
+            folds = random_folds(X, Y, examples.weights, random_state=self.random_state)
         else:
             folds = self._folds_of_items(X[0], Y[0])
         folds = [fold for fold in folds if _has_pairs(fold.Y) and _has_pairs(fold.held_Y)]
@@ -383,10 +405,14 @@ def _ranking_examples(
     return [X[rows] for rows in queries], outputs
 
 
+def _relevance(Y: Any) -> NDArray[Any]:
+    """Return the relevance of the items of a query, without weights."""
+    return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
+
+
 def _has_pairs(outputs: Sequence[Any]) -> bool:
     """Whether the items of any query differ in relevance."""
-    levels = (y.relevance if isinstance(y, WeightedRelevance) else y for y in outputs)
-    return any(len(np.unique(of_query)) > 1 for of_query in levels)
+    return any(len(np.unique(_relevance(y))) > 1 for y in outputs)
 
 
 def _query_ids(n_items: int, qid: Any, group: Any) -> Any:

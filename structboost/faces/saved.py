@@ -10,15 +10,17 @@ from functools import partial
 from os import PathLike
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import override
+from structboost._typing import IntArray, override
 from structboost.errors import ModelFileError
 from structboost.faces.label_types import plain_classes
 from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import DamagedFileError
+from structboost.files.schema import DamagedFileError, whole_number
 from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.objectives.values import flat
 from structboost.validation import shown
 
 # Keys of the forms of tuples and dicts in files.
@@ -36,7 +38,10 @@ class SavedEstimator(LoadedFromFile):
     def save(self, path: str | PathLike[str]) -> None:
         check_is_fitted(self)
         model = self.model_
-        replace(model, metadata={**model.metadata, **self._facts()}).save(path)
+        facts = {"estimator": type(self).__name__, "parameters": plain_parameters(flat(self))}
+        if hasattr(self, "classes_"):
+            facts |= plain_classes(self.classes_)
+        replace(model, metadata={**model.metadata, **facts, **self._facts()}).save(path)
 
     @override
     @classmethod
@@ -53,11 +58,8 @@ class SavedEstimator(LoadedFromFile):
         return loaded
 
     def _facts(self) -> dict[str, Any]:
-        """Return the metadata of the estimator beside those of its model."""
-        facts = {"estimator": type(self).__name__, "parameters": plain_parameters(self)}
-        if hasattr(self, "classes_"):
-            facts |= plain_classes(self.classes_)
-        return facts
+        """Return what a file holds beside the model and the parameters."""
+        return {}
 
     @classmethod
     def _saved_parameters(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,3 +140,14 @@ def saved_names(names: Any, n_features: int) -> list[str] | None:
     if not is_list or len(names) != n_features:
         raise DamagedFileError(f"its features have the names {shown(names)}")
     return list(names)
+
+
+def saved_indices(indices: Any, n_features: int) -> IntArray:
+    """Return the indices of features in a file, and check that each is of one."""
+    return np.array(
+        [
+            whole_number(index, "index of a feature", low=0, high=n_features - 1)
+            for index in indices
+        ],
+        np.int64,
+    )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from structboost.faces.exact_numbers import check_exact, check_whole_number_exact
 from structboost.faces.table_forms import frame_of
 from structboost.validation import shown
 
@@ -21,8 +22,6 @@ _FORMS = (
     "array (n_tokens, n_features)"
 )
 _TOKENS = "give (n_tokens, n_features) numbers, or a dict of features for each token."
-# Whole numbers beyond this are not distinct as floats.
-LARGEST_WHOLE = 2**53
 
 
 def listed_sequences(X: Any) -> list[Any]:
@@ -86,11 +85,8 @@ def _tag(tag: Any, i: int, t: int) -> Any:
         tag = tag.item()
     if is_missing_tag(tag):
         return None
-    if isinstance(tag, int | np.integer) and abs(int(tag)) > LARGEST_WHOLE:
-        raise ValueError(
-            f"y[{i}][{t}] is {shown(tag)}, beyond 2**53; write whole numbers of this size as "
-            "strings."
-        )
+    if isinstance(tag, int):
+        check_whole_number_exact(tag, f"y[{i}][{t}]")
     if not isinstance(tag, int | float):
         raise ValueError(f"y[{i}][{t}] is {shown(tag)}; give one string or number a token.")
     return tag
@@ -158,17 +154,15 @@ def numbers_of(x: Any, i: int) -> NDArray[Any]:
     if isinstance(x, np.ma.MaskedArray) and np.ma.getmaskarray(x).any():
         raise ValueError(f"X[{i}] has masked values; impute them, or leave the sequence out.")
     if rows.dtype.kind == "O" and rows.ndim == 2 and all(map(is_real, rows.flat)):
-        try:
-            rows = np.array(rows, np.float64)
-        except OverflowError:
-            raise _too_large(i) from None
+        for value in rows.flat:
+            if isinstance(value, int):
+                check_whole_number_exact(value, f"X[{i}]")
+        rows = np.array(rows, np.float64)
     if rows.dtype.kind not in "biuf":
         is_text = rows.ndim == 1 and rows.size > 0 and all(isinstance(word, str) for word in rows)
         words = " Words get features by structboost.text.TokenFeatures." if is_text else ""
         raise ValueError(f"X[{i}] is {shown(x)}; {_TOKENS}{words}")
-    if rows.dtype.kind in "iu" and rows.size:
-        if rows.max() > LARGEST_WHOLE or rows.min() < -LARGEST_WHOLE:
-            raise _too_large(i)
+    check_exact(rows, f"X[{i}]")
     if rows.dtype.kind == "f" and rows.dtype.itemsize not in (4, 8):
         rows = rows.astype(np.float32 if rows.dtype.itemsize == 2 else np.float64)
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
@@ -187,8 +181,9 @@ def numbers_of_frame(frame: Any, i: int) -> NDArray[np.float64]:
     ]
     table = np.empty((len(frame), len(columns)))
     for k, column in enumerate(columns):
-        if any(isinstance(value, int) and abs(value) > LARGEST_WHOLE for value in column):
-            raise _too_large(i)
+        for value in column:
+            if isinstance(value, int):
+                check_whole_number_exact(value, f"X[{i}]")
         table[:, k] = column
     return table
 
@@ -236,10 +231,3 @@ def _values(x: Any) -> list[Any]:
 def is_real(value: Any) -> bool:
     """Whether a value is a real number or a bool."""
     return isinstance(value, Number | np.bool_) and not isinstance(value, complex)
-
-
-def _too_large(i: int) -> ValueError:
-    return ValueError(
-        f"X[{i}] has whole numbers beyond 2**53, where floats merge them; give smaller ones, or "
-        "strings if they are names."
-    )

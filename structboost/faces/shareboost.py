@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from structboost._typing import override
-from structboost.contract.task import Task
 from structboost.faces.classifiers import TaxonomyClassifier
 from structboost.faces.parameters import estimator
+from structboost.faces.recipe import Recipe
 from structboost.learners.families import WeakLearners
 from structboost.learners.pricing import FreeSign
-from structboost.objectives.base import Formulation
 from structboost.objectives.logistic import Logistic
 from structboost.validation import checked_whole_number, shown
 
@@ -78,35 +74,17 @@ class ShareBoostClassifier(TaxonomyClassifier):
     learners_per_round: int = 1
 
     @override
-    def _checked_directions(
-        self, X: Any, categories: Mapping[int, Sequence[Any]]
-    ) -> tuple[int, ...] | None:
+    def _recipe(self, seed: int = 0) -> Recipe:
         if self.monotonic_cst is not None:
             raise ValueError(
                 f"monotonic_cst is {shown(self.monotonic_cst)}, which ShareBoostClassifier does "
                 "not read, because its weights have any sign; leave it out, or write "
                 "StructBoostClassifier, which keeps directions."
             )
-        return None
-
-    @override
-    def _splits_categories(self) -> bool:
-        # All classes share a learner, and no search for the best set of all classes is exact.
-        return False
-
-    @override
-    def _reads_sparse(self) -> bool:
-        # No family of sparse features has learners that classes share.
-        return False
-
-    def _formulation(self) -> str | Formulation:
-        return Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance)
-
-    def _settings(self, task: Task) -> dict[str, Any]:
-        columns = checked_whole_number(self.learners_per_round, "learners_per_round")
-        return {
-            "tol": 0.0,
-            "formulation": self._formulation(),
-            "pricing": FreeSign(self.choice, self.short_list),
-            "columns_per_channel": columns,
-        }
+        return self._plain_recipe(
+            Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance),
+            lambda _: FreeSign(self.choice, self.short_list),
+            are_shared=True,
+            tol=0.0,
+            columns_per_channel=checked_whole_number(self.learners_per_round, "learners_per_round"),
+        )

@@ -105,68 +105,45 @@ def _numbers_of_sparse_columns(X: Any) -> Any:
 
 
 def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> NDArray[Any]:
-    blocks = _blocks_of_pandas(X, codes) if hasattr(X, "iloc") else _blocks_of_frame(frame, codes)
+    blocks = _blocks(X, frame, codes)
     columns = [(column[:, None], [f]) for f, column in codes.items()] + blocks
     dtypes = {block.dtype for block, _ in columns}
     # scikit-learn keeps tables of single precision and of bytes.
     is_uniform = len(dtypes) == 1 and dtypes <= {np.dtype(np.float32), np.dtype(np.uint8)}
     if len(columns) == 1 and (is_uniform or columns[0][0].dtype == np.float64):
-        return columns[0][0]
+        block: NDArray[Any] = columns[0][0]
+        return block
     out = np.empty(frame.shape, dtypes.pop() if is_uniform else np.float64)
     for block, places in columns:
         out[:, places] = block
     return out
 
 
-# Columns of numbers, shape (n_samples, n_columns), and their places in the table.
-_Blocks = list[tuple[NDArray[Any], list[int]]]
-
-
-def _blocks_of_pandas(X: Any, codes: dict[int, FloatArray]) -> _Blocks:
+def _blocks(
+    X: Any, frame: Any, codes: dict[int, FloatArray]
+) -> list[tuple[NDArray[Any], list[int]]]:
+    """Return blocks of numbers, shape (n_samples, n_columns), and their places in the table."""
     plain: dict[Any, list[int]] = {}
-    blocks: _Blocks = []
-    for f, (name, dtype) in enumerate(zip(X.columns, X.dtypes, strict=True)):
+    blocks: list[tuple[NDArray[Any], list[int]]] = []
+    names = frame.columns
+    types = X.dtypes if hasattr(X, "iloc") else frame.schema.values()
+    for f, dtype in enumerate(types):
         if f in codes:
             continue
         if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
             plain.setdefault(dtype, []).append(f)
+        elif isinstance(dtype, nw.Float64 | nw.Float32):
+            plain.setdefault(type(dtype), []).append(f)
         else:
-            column = _numbers_of_pandas(X.iloc[:, f], f"Column {name!r} of X")
+            column = _numbers_of_series(frame.get_column(names[f]), f"Column {names[f]!r} of X")
             blocks.append((column[:, None], [f]))
-    for dtype, places in plain.items():
-        of_dtype = X if len(places) == X.shape[1] else X.iloc[:, places]
-        values = of_dtype.to_numpy()
-        if dtype.kind in "iu" and dtype.itemsize == 8:
+    for places in plain.values():
+        values: NDArray[Any] = frame.select([names[f] for f in places]).to_numpy()
+        if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
             for k, f in enumerate(places):
-                check_exact(values[:, k], f"Column {X.columns[f]!r} of X")
+                check_exact(values[:, k], f"Column {names[f]!r} of X")
         blocks.append((_native(values), places))
     return blocks
-
-
-def _numbers_of_pandas(column: Any, name: str) -> NDArray[Any]:
-    """Return the numbers of a column whose type is not one of NumPy for numbers."""
-    dtype = column.dtype
-    if hasattr(dtype, "subtype") and hasattr(dtype, "fill_value"):  # sparse
-        values = column.sparse.to_dense().to_numpy()
-        check_exact(values, name)
-        return _native(values)
-    kind = dtype.kind
-    if kind in "mM":
-        _raise_for_dates(name, dtype)
-    if kind == "c":
-        raise ValueError(f"Complex data not supported: {name} holds {dtype}; give real numbers.")
-    if kind in "biuf":  # nullable columns, and those of Arrow
-        if kind in "iu":
-            check_exact(column.dropna().to_numpy(np.uint64 if kind == "u" else np.int64), name)
-        values = column.to_numpy(np.float64, na_value=np.nan)
-        return _native(values if column.isna().any() else values.astype(_plain(dtype)))
-    return _numbers_of_objects(column.tolist(), name, dtype)
-
-
-def _plain(dtype: Any) -> Any:
-    """Return the type of NumPy of a nullable type, if tables of it are kept as they are."""
-    plain = getattr(dtype, "numpy_dtype", np.dtype(np.float64))
-    return plain if plain in (np.float32, np.uint8) else np.float64
 
 
 def _native(values: NDArray[Any]) -> NDArray[Any]:
@@ -176,30 +153,18 @@ def _native(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float64)
 
 
-def _blocks_of_frame(frame: Any, codes: dict[int, FloatArray]) -> _Blocks:
-    """Return the numbers of a frame of polars or Arrow."""
-    floats: dict[Any, list[int]] = {}
-    blocks: _Blocks = []
-    names = frame.columns
-    for f, dtype in enumerate(frame.schema.values()):
-        if f in codes:
-            continue
-        if isinstance(dtype, nw.Float64 | nw.Float32):
-            floats.setdefault(type(dtype), []).append(f)
-        else:
-            column = _numbers_of_series(frame.get_column(names[f]), f"Column {names[f]!r} of X")
-            blocks.append((column[:, None], [f]))
-    for places in floats.values():
-        block = frame.select([names[f] for f in places])
-        blocks.append((_native(np.asarray(block.to_numpy())), places))
-    return blocks
-
-
 def _numbers_of_series(column: Any, name: str) -> NDArray[Any]:
-    """Return the numbers of a column of polars or Arrow."""
-    dtype = column.dtype
-    if dtype.is_temporal():
+    """Return the numbers of a column whose type is not one of NumPy for numbers."""
+    dtype, native = column.dtype, column.to_native()
+    if hasattr(native, "sparse"):  # of pandas
+        native = native.sparse.to_dense()
+        column = nw.from_native(native, series_only=True)
+        dtype = column.dtype
+    kind = getattr(getattr(native, "dtype", None), "kind", "")
+    if dtype.is_temporal() or kind in ("m", "M"):
         _raise_for_dates(name, dtype)
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {name} holds complex numbers; give reals.")
     if dtype.is_integer():
         check_exact(np.asarray(column.drop_nulls().to_numpy()), name)
     if dtype == nw.Boolean or dtype.is_integer() or dtype.is_float():

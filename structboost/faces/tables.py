@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
-from structboost.contract.task import Task
-from structboost.faces.base import BoostedEstimator
+from structboost.faces.base import BoostedFace
 from structboost.faces.columns import (
     FROM_DTYPE,
     ColumnEncoding,
@@ -24,23 +25,152 @@ from structboost.faces.columns import (
     labels_of,
 )
 from structboost.faces.parameters import estimator
+from structboost.faces.recipe import Recipe
 from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.faces.table_numbers import empty_rows, numbers_of, warn_of_empty_rows
 from structboost.faces.validated_table import check_width, validated_numbers
-from structboost.learners.families import (
-    takes_missing,
-    takes_sparse,
-    with_categories,
-    with_directions,
-)
+from structboost.learners.contributions import Contributions, contributions_of
+from structboost.learners.families import members_of, takes_missing, takes_sparse
 from structboost.model.ensemble import Ensemble
-from structboost.training.boosting import StructBoost
 from structboost.validation import TABLE_TYPES, array_of, shown
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What weak learners take of a table.
+
+    Parameters
+    ----------
+    weak_learner : str, callable, list or dict
+    missing, sparse : bool
+        Whether they take missing numbers, and sparse tables, as they are.
+    categories : bool
+        Whether they split columns by sets of categories.
+    encodes : bool
+        Whether columns of 0 and 1 may replace categories and missing values.
+    """
+
+    weak_learner: Any = None
+    missing: bool = False
+    sparse: bool = True
+    categories: bool = False
+    encodes: bool = True
+
+    @classmethod
+    def of(cls, weak_learner: Any, *, are_shared: bool = False) -> Self:
+        """Return the needs of weak learners, which all classes may share.
+
+        No search for the best set of all classes is exact, and no family of sparse features has
+        learners that classes share.
+        """
+        missing = takes_missing(weak_learner)
+        return cls(
+            weak_learner,
+            missing,
+            not are_shared and takes_sparse(weak_learner),
+            not are_shared and missing,
+            all(isinstance(member, str) for member in members_of(weak_learner)),
+        )
+
+    @property
+    def fills(self) -> bool:
+        """Whether a fit replaces missing numbers by means."""
+        return self.encodes and not self.missing
+
+
+class TrainingTable(NamedTuple):
+    """Table of a fit, as its weak learners take it.
+
+    Attributes
+    ----------
+    X, y : ndarray or sparse array
+    columns : Columns
+        By which later tables are read.
+    directions : tuple of int or None
+        Directions of the columns, if there are any.
+    categorical : tuple of int
+        Columns that weak learners split by sets of categories.
+    """
+
+    X: Any
+    y: Any
+    columns: Columns
+    directions: tuple[int, ...] | None
+    categorical: tuple[int, ...]
+
+
+def training_table(
+    face: Any, X: Any, y: Any, needs: Needs, directions: Any = None, **options: Any
+) -> TrainingTable:
+    """Read the table of a fit, and ``y``, checked.
+
+    Parameters
+    ----------
+    face : estimator
+        With the parameter ``categorical_features``.
+    X, y : array-like
+    needs : Needs
+    directions : array-like of int or dict, optional
+        As ``monotonic_cst``.
+    **options
+        For scikit-learn's ``validate_data``.
+    """
+    X = checked_form(X)
+    categories = _categories(X, face.categorical_features, needs)
+    columns = Columns(shape_of(X)[-1], labels_of(X), categories)
+    of_columns = None if directions is None else _directions(X, directions, categories)
+    numbers = numbers_of(X, codes_of(X, categories, warn=False))
+    checked = validated_numbers(
+        face,
+        numbers,
+        y,
+        allow_missing=needs.fills or needs.missing,
+        reads_sparse=needs.sparse,
+        **{"dtype": TABLE_TYPES, **options},
+    )
+    table, y = checked if isinstance(checked, tuple) else (checked, None)
+    has_empty_rows = not sparse.issparse(numbers) or len(empty_rows(numbers)) > 0
+    encoding = None
+    if not sparse.issparse(table):
+        as_columns = {} if needs.categories else categories
+        encoding = ColumnEncoding.of_training(table, as_columns, fills=needs.fills)
+        table = table if encoding is None else encoding.encode(table)
+    columns = replace(columns, encoding=encoding, has_empty_rows=has_empty_rows)
+    return TrainingTable(
+        table, y, columns, of_columns, tuple(categories) if needs.categories else ()
+    )
+
+
+def later_table(face: Any, X: Any, **options: Any) -> Any:
+    """Read a table with the columns of training, as the model takes it."""
+    columns, name = face._columns, type(face).__name__
+    X = by_name(checked_form(X), columns.labels, "X", name)
+    check_width(name, columns.n_features, X)
+    if columns.categories and is_sparse(X):
+        raise ValueError(
+            f"X is sparse, and columns {shown(list(columns.categories))} of the training set "
+            "hold categories; give a data frame or an array that is not sparse."
+        )
+    table = numbers_of(X, codes_of(X, columns.categories, warn=True))
+    if sparse.issparse(table) and not columns.has_empty_rows:
+        warn_of_empty_rows(table)
+    encoding = columns.encoding
+    is_filled = encoding is not None and encoding.means is not None
+    table = validated_numbers(
+        face,
+        table,
+        reset=False,
+        allow_missing=is_filled
+        or all(member.learners.takes_missing for member in face.model_.members.values()),
+        reads_sparse=encoding is None or not encoding.adds_columns,
+        **{"dtype": TABLE_TYPES, **options},
+    )
+    return table if encoding is None or sparse.issparse(table) else encoding.encode(table)
+
+
 @estimator
-class TableReader:
-    """Mixin of estimators of tables, which reads the tables of all their methods.
+class TableFace(BoostedFace):
+    """Base of boosted estimators of tables.
 
     Parameters
     ----------
@@ -50,6 +180,10 @@ class TableReader:
         categories; other weak learners have a column of 0 and 1 for each category.  In prediction,
         categories that training did not have count as missing.  Of more than 255 categories, the
         rarest count as one, with a warning.
+    monotonic_cst : array-like of int, or dict of str to int, optional
+        Direction of the score as each feature grows: 1 (must not fall), -1 (must not rise) or 0
+        (unconstrained).  Data frames may give it by name.  It is for two classes and rankers, with
+        stumps or trees.  Missing values are unconstrained.
 
     Attributes
     ----------
@@ -61,199 +195,32 @@ class TableReader:
     """
 
     categorical_features: Any = FROM_DTYPE
+    monotonic_cst: Any = None
 
-    def _table(
-        self, X: Any, y: Any = "no_validation", *, reset: bool = True, **options: Any
-    ) -> Any:
-        """Return a table as numbers that the weak learners take, and ``y``, checked.
+    _columns: Columns = field(init=False)
 
-        ``reset`` is True in a fit, which stores names, categories and the encoding of the columns.
-        """
-        X, name = checked_form(X), type(self).__name__
-        if reset:
-            categories = self._categories_of(X)
-            columns = Columns(shape_of(X)[-1], labels_of(X), categories)
-            self._directions = self._checked_directions(X, categories)
-        else:
-            columns = self._columns
-            X = by_name(X, columns.labels, "X", name)
-            check_width(name, columns.n_features, X)
-        if columns.categories and is_sparse(X):
-            raise ValueError(
-                f"X is sparse, and columns {shown(list(columns.categories))} of the training set "
-                "hold categories; give a data frame or an array that is not sparse."
-            )
-        options.setdefault("dtype", TABLE_TYPES)
-        table = numbers_of(X, codes_of(X, columns.categories, warn=not reset))
-        if reset:
-            has_empty_rows = not sparse.issparse(table) or len(empty_rows(table)) > 0
-        elif sparse.issparse(table) and not self._has_empty_rows:
-            warn_of_empty_rows(table)
-        checked = validated_numbers(
-            self,
-            table,
-            y,
-            reset=reset,
-            allow_missing=self._fits_missing() if reset else self._predicts_missing(),
-            reads_sparse=self._reads_sparse() if reset else self._predicts_sparse(),
-            **options,
-        )
-        table, *rest = checked if isinstance(checked, tuple) else (checked,)
-        is_dense = not sparse.issparse(table)
-        if reset:
-            if is_dense:
-                as_columns = {} if self._splits_categories() else columns.categories
-                fills = self._fills_missing()
-                encoding = ColumnEncoding.of_training(table, as_columns, fills=fills)
-                columns = replace(columns, encoding=encoding)
-            self._keep_columns(columns, has_empty_rows=has_empty_rows)
-        if columns.encoding is not None and is_dense:
-            table = columns.encoding.encode(table)
-        return (table, *rest) if rest else table
+    @abstractmethod
+    def _recipe(self) -> Recipe:
+        """Return the fit that the parameters describe, or raise if they are out of their range."""
 
-    def _categories_of(self, X: Any) -> dict[int, list[Any]]:
-        if len(shape_of(X)) != 2:
-            return {}  # the shape is checked later
-        if is_sparse(X):
-            if not isinstance(self.categorical_features, str | None):
-                raise ValueError(
-                    "X is sparse, with which categorical_features is not supported; leave it out, "
-                    "or give an array that is not sparse."
-                )
-            return {}
-        columns = categorical_columns(X, self.categorical_features)
-        if columns and not (self._splits_categories() or self._encodes()):
-            self._raise_for_categories(X, columns)
-        return categories_of(X, columns)
+    def _training_table(self, X: Any, y: Any, recipe: Recipe, **options: Any) -> TrainingTable:
+        """Read the table of a fit by this recipe."""
+        needs = Needs.of(recipe.weak_learner, are_shared=recipe.shares_learners)
+        return training_table(self, X, y, needs, self.monotonic_cst, **options)
 
-    def _checked_directions(
-        self, X: Any, categories: Mapping[int, Sequence[Any]]
-    ) -> tuple[int, ...] | None:
-        """Return the directions of all features, or None if there are no constraints."""
-        return None
-
-    def _keep_columns(self, columns: Columns, *, has_empty_rows: bool) -> None:
-        """Store the columns, by which later tables are read."""
-        self._columns, self._has_empty_rows = columns, has_empty_rows
-        self.n_features_in_ = columns.n_features
-        self.categories_ = dict(columns.categories)
-        if columns.names is not None:
-            self.feature_names_in_ = np.array(columns.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        with suppress(TypeError, ValueError):  # fit names the parameter that is out of its range
+            needs = Needs.of(self._recipe().weak_learner)
+            tags.input_tags.allow_nan = needs.fills or needs.missing
+        return tags
 
     @property
     def encoded_feature_names_(self) -> list[str]:
         """Names of the columns that the model has."""
         check_is_fitted(self)
         return self._columns.encoded_names
-
-    def _takes_missing(self) -> bool:
-        """Whether the weak learners take missing numbers as they are."""
-        return False
-
-    def _encodes(self) -> bool:
-        """Whether columns of 0 and 1 may replace categories and missing values."""
-        return True
-
-    def _fills_missing(self) -> bool:
-        """Whether a fit replaces missing numbers by means."""
-        return self._encodes() and not self._takes_missing()
-
-    def _fits_missing(self) -> bool:
-        """Whether tables of a fit may have missing numbers."""
-        return self._fills_missing() or self._takes_missing()
-
-    def _predicts_missing(self) -> bool:
-        """Whether tables may have missing numbers after the fit, whatever the parameters are."""
-        encoding = self._columns.encoding
-        if encoding is not None and encoding.means is not None:
-            return True
-        model: Ensemble = self.model_  # type: ignore[attr-defined]
-        return all(member.learners.takes_missing for member in model.members.values())
-
-    def _predicts_sparse(self) -> bool:
-        """Whether sparse tables stay sparse after the fit."""
-        encoding = self._columns.encoding
-        return encoding is None or not encoding.adds_columns
-
-    def _splits_categories(self) -> bool:
-        """Whether the weak learners split columns by sets of categories."""
-        return False
-
-    def _reads_sparse(self) -> bool:
-        """Whether the weak learners take sparse tables as they are."""
-        return True
-
-    def _raise_for_categories(self, X: Any, columns: Sequence[int]) -> NoReturn:
-        """Raise ValueError, with the columns and the parameter that cannot take them."""
-        frame = frame_of(X)
-        names = [f if frame is None else frame.columns[f] for f in columns]
-        weak_learner = shown(getattr(self, "weak_learner", None))
-        raise ValueError(
-            f"X has the categorical columns {shown(names)}, which weak_learner={weak_learner} "
-            "cannot take; write weak_learner='stump' or 'tree', or encode them as numbers, such as "
-            "by sklearn.preprocessing.OneHotEncoder."
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = self._fits_missing()
-        tags.input_tags.sparse = True
-        return tags
-
-    def _facts_of_columns(self) -> dict[str, Any]:
-        """Return names, categories and encoding for a model file."""
-        return {"columns": self._columns.to_plain(), "has_empty_rows": self._has_empty_rows}
-
-    def _read_columns(self, facts: Mapping[str, Any], width: int) -> None:
-        """Set the attributes of columns from facts of a file and the width of its model."""
-        saved = facts.get("columns")
-        columns = Columns(width) if saved is None else Columns.from_plain(saved, width)
-        # Tables that were not read in memory may have some.
-        self._keep_columns(columns, has_empty_rows=facts.get("has_empty_rows", True) is not False)
-
-
-@estimator
-class TableEstimator(TableReader, BoostedEstimator):
-    """Base of boosted estimators of tables, whose columns may be monotonic.
-
-    Parameters
-    ----------
-    monotonic_cst : array-like of int, or dict of str to int, optional
-        Direction of the score as each feature grows: 1 (must not fall), -1 (must not rise) or 0
-        (unconstrained).  Data frames may give it by name.  It is for two classes and rankers, with
-        stumps or trees.  Missing values are unconstrained.
-    """
-
-    monotonic_cst: Any = None
-
-    @override
-    def _takes_missing(self) -> bool:
-        return takes_missing(self._weak_learners())
-
-    @override
-    def _encodes(self) -> bool:
-        members = self._weak_learners()
-        return all(isinstance(one, str) for one in _as_list(members))
-
-    @override
-    def _splits_categories(self) -> bool:
-        return self._takes_missing()
-
-    @override
-    def _reads_sparse(self) -> bool:
-        return takes_sparse(self._weak_learners())
-
-    def _scores(self, X: Any) -> FloatArray:
-        check_is_fitted(self)
-        return self.model_.scores(self._table(X, reset=False))
-
-    def _staged_scores(self, X: Any) -> Iterator[FloatArray]:
-        """Iterate over the scores after each round."""
-        check_is_fitted(self)
-        rows = self._table(X, reset=False)
-        return (model.scores(rows) for model in self.model_.staged())
 
     @property
     @override
@@ -262,77 +229,145 @@ class TableEstimator(TableReader, BoostedEstimator):
         encoding = self._columns.encoding
         return importances if encoding is None else encoding.summed(importances)
 
-    def _trainer(self, task: Task, **settings: Any) -> StructBoost:
-        trainer = super()._trainer(task, **settings)
-        directions = getattr(self, "_directions", None)
-        if self.monotonic_cst is not None and directions is None:
-            raise ValueError(
-                "monotonic_cst is not supported if X is a table on disk or a Dask collection; give "
-                "X as an array or a data frame."
-            )
-        if directions is not None:
-            self._check_one_score(task)
-            trainer.weak_learner = with_directions(trainer.weak_learner, directions)
-        if getattr(self, "categories_", None) and self._splits_categories():
-            trainer.weak_learner = with_categories(trainer.weak_learner, tuple(self.categories_))
-        return trainer
+    def _scores(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        return self.model_.scores(later_table(self, X))
 
-    def _check_one_score(self, task: Task) -> None:
-        """Raise ValueError unless the task has one score, which can rise or fall."""
-        if [kind.n_channels for kind in task.kinds.values()] == [1]:
-            return
-        if len(getattr(self, "classes_", ())) == 2:
+    def _staged_scores(self, X: Any) -> Iterator[FloatArray]:
+        """Iterate over the scores after each round."""
+        check_is_fitted(self)
+        rows = later_table(self, X)
+        return (model.scores(rows) for model in self.model_.staged())
+
+    def _decision(self, scores: FloatArray) -> FloatArray:
+        """Convert scores of the model to those of ``decision_function`` by a linear function."""
+        raise NotImplementedError
+
+    def contributions(self, X: Any, background: Any = None) -> Contributions:
+        """Return the contribution of each feature to each score of an additive model.
+
+        Models of stumps, linear functions and single features are sums of functions of one feature
+        each.  The values are those functions at the samples, so ``base + values.sum(axis=1)``
+        equals ``decision_function(X)`` up to rounding.  Trees of two levels add functions of two
+        features, each of which gets a half, or its Shapley value with a background.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        background : array-like, shape (n_background, n_features), optional
+            Samples, such as the training set, over which the values of each feature have the mean
+            0.  The base is then the mean score of these samples, and the values are the
+            interventional SHAP values with this background (Lundberg and Lee, NIPS 2017): for an
+            additive model, the Shapley value of a feature is its function at the sample minus the
+            mean over the background.  By default nothing is subtracted, so that only differences
+            between samples have a meaning.
+
+        Returns
+        -------
+        contributions : Contributions
+            ``values``, shape (n_samples, n_features, n_scores), or (n_samples, n_features) if the
+            decision function has one score for each sample, and ``base``.
+
+        Raises
+        ------
+        TypeError
+            If the weak learners depend on more than two features, as deeper trees do.
+        """
+        check_is_fitted(self)
+        return table_contributions(self, X, background)
+
+
+def table_contributions(face: Any, X: Any, background: Any) -> Contributions:
+    """Return the contributions of the columns of a table to the scores of a fitted estimator."""
+    rows = later_table(face, X)
+    if background is not None:
+        background = later_table(face, background)
+    values, base = contributions_of(face.model_.scorer(), rows, background)
+    if (encoding := face._columns.encoding) is not None:
+        values = encoding.summed(values, axis=1)
+    n, n_features, n_channels = values.shape
+    flat = face._decision(values.reshape(n * n_features, n_channels))
+    return Contributions(
+        flat.reshape(n, n_features, *flat.shape[1:]), face._decision(base[None])[0]
+    )
+
+
+def column_attributes(columns: Columns) -> dict[str, Any]:
+    """Return the fitted attributes of columns by their names."""
+    attributes = {
+        "_columns": columns,
+        "n_features_in_": columns.n_features,
+        "categories_": dict(columns.categories),
+    }
+    if columns.names is not None:
+        attributes["feature_names_in_"] = np.array(columns.names, dtype=object)
+    return attributes
+
+
+def saved_columns(facts: Mapping[str, Any], model: Ensemble) -> Columns:
+    """Return the columns of a model, from facts of its file."""
+    width = next(iter(model.members.values())).n_features
+    saved = facts.get("columns")
+    return Columns(width) if saved is None else Columns.from_plain(saved, width)
+
+
+def read_as_training(model: Ensemble) -> dict[str, Any]:
+    """Return the attributes by which a model reads tables that are encoded."""
+    return column_attributes(Columns(next(iter(model.members.values())).n_features))
+
+
+def _categories(X: Any, categorical: Any, needs: Needs) -> dict[int, list[Any]]:
+    """Return the categories of the categorical columns of a training table."""
+    if len(shape_of(X)) != 2:
+        return {}  # the shape is checked later
+    if is_sparse(X):
+        if not isinstance(categorical, str | None):
             raise ValueError(
-                f"monotonic_cst needs one score for two classes, and {type(self).__name__} has a "
-                "score for each class or bit of a code; write StructBoostClassifier or "
-                "MultiBoostCWClassifier."
+                "X is sparse, with which categorical_features is not supported; leave it out, "
+                "or give an array that is not sparse."
             )
+        return {}
+    columns = categorical_columns(X, categorical)
+    if columns and not (needs.categories or needs.encodes):
+        frame = frame_of(X)
+        names = [f if frame is None else frame.columns[f] for f in columns]
         raise ValueError(
-            "monotonic_cst is for two classes and for rankers; scores of several classes have no "
-            "common direction. Leave it out."
+            f"X has the categorical columns {shown(names)}, which weak_learner="
+            f"{shown(needs.weak_learner)} cannot take; write weak_learner='stump' or 'tree', or "
+            "encode them as numbers, such as by sklearn.preprocessing.OneHotEncoder."
         )
+    return categories_of(X, columns)
 
-    @override
-    def _checked_directions(
-        self, X: Any, categories: Mapping[int, Sequence[Any]]
-    ) -> tuple[int, ...] | None:
-        constraints = self.monotonic_cst
-        if constraints is None:
-            return None
-        if is_sparse(X):
+
+def _directions(
+    X: Any, constraints: Any, categories: Mapping[int, Sequence[Any]]
+) -> tuple[int, ...]:
+    """Return the directions of all features."""
+    if is_sparse(X):
+        raise ValueError(
+            "X is sparse, with which monotonic_cst is not supported; leave it out, or give an "
+            "array that is not sparse."
+        )
+    given, n_columns = constraints, shape_of(X)[1]
+    if isinstance(constraints, Mapping):
+        names = [] if (frame := frame_of(X)) is None else frame.columns
+        unknown = [name for name in constraints if name not in names]
+        if unknown:
             raise ValueError(
-                "X is sparse, with which monotonic_cst is not supported; leave it out, or give an "
-                "array that is not sparse."
+                f"monotonic_cst names {unknown[0]!r}, which is no column of X; it has "
+                f"{shown(names)}."
             )
-        n_columns = shape_of(X)[1]
-        if isinstance(constraints, Mapping):
-            names = [] if (frame := frame_of(X)) is None else frame.columns
-            unknown = [name for name in constraints if name not in names]
-            if unknown:
-                raise ValueError(
-                    f"monotonic_cst names {unknown[0]!r}, which is no column of X; it has "
-                    f"{shown(names)}."
-                )
-            constraints = [constraints.get(name, 0) for name in names]
-        directions = array_of(constraints)
-        if directions.shape != (n_columns,) or not np.isin(directions, (-1, 0, 1)).all():
-            raise ValueError(
-                f"monotonic_cst is {shown(self.monotonic_cst)}; give -1, 0 or 1 for each of the "
-                f"{n_columns} features."
-            )
-        bad = [f for f in categories if directions[f]]
-        if bad:
-            raise ValueError(
-                f"monotonic_cst gives feature {bad[0]} a direction, which is categorical; give 0."
-            )
-        return tuple(int(direction) for direction in directions)
-
-    @override
-    def _facts(self) -> dict[str, Any]:
-        return super()._facts() | self._facts_of_columns()
-
-
-def _as_list(weak_learner: Any) -> list[Any]:
-    if isinstance(weak_learner, Mapping):
-        return [one for of_kind in weak_learner.values() for one in _as_list(of_kind)]
-    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
+        constraints = [constraints.get(name, 0) for name in names]
+    directions = array_of(constraints)
+    if directions.shape != (n_columns,) or not np.isin(directions, (-1, 0, 1)).all():
+        raise ValueError(
+            f"monotonic_cst is {shown(given)}; give -1, 0 or 1 for each of the "
+            f"{n_columns} features."
+        )
+    bad = [f for f in categories if directions[f]]
+    if bad:
+        raise ValueError(
+            f"monotonic_cst gives feature {bad[0]} a direction, which is categorical; give 0."
+        )
+    return tuple(int(direction) for direction in directions)

@@ -11,21 +11,26 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.task import Task
+from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.constant_model import warn_of_one_class
-from structboost.faces.known_features import KnownFeatures
 from structboost.faces.label_types import saved_classes
 from structboost.faces.objectives import (
     HINGE,
     L1_LOG_LOSS,
     LOG_LOSS,
     OF_TREES,
+    OWN,
     SVM,
+    checked_objective,
+    is_one_linear_function,
+    named_learners,
     reads,
+    recipe_of,
 )
 from structboost.faces.outside_offset import chosen_offset, given_offset
 from structboost.faces.parameters import estimator, is_same
-from structboost.faces.saved import saved_names
+from structboost.faces.recipe import Examples, Problem
+from structboost.faces.saved import saved_indices
 from structboost.faces.step_features import StepFeatures, chosen_columns
 from structboost.faces.tag_prediction import TagPrediction
 from structboost.faces.tag_schemes import scheme_of_tags, with_scheme
@@ -44,14 +49,14 @@ from structboost.faces.trees_of_vectors import (
     scores_of_others,
     with_trees,
 )
-from structboost.files.schema import DamagedFileError, finite_number, whole_number
+from structboost.files.schema import DamagedFileError, finite_number
 from structboost.learners.active_feature import ActiveFeatureFamily
 from structboost.learners.families import WeakLearners
 from structboost.linear.dual_chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.stage_wise_random_field import StageWiseRandomField
+from structboost.objectives.values import flat
 from structboost.runtime.elsewhere import advice
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
@@ -238,32 +243,13 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 "fit of StructBoostTagger takes X, y, sample_weight, groups by position, and got "
                 f"sequences as sample_weight; {advice('X_dev', ['scheme'])}"
             )
-        self._take_objective()
+        checked_objective(self.objective, self._objectives)
         reader = TokenReader()
-        rows = reader.fit(X, takes_active=self._takes_active)
-        is_linear = is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and reader.is_active
-        self._check_parameters("linear" if is_linear else None)
-        check_kinds(
-            self.weak_learner,
-            self.objective,
-            has_vectors=len(reader.vector_columns) > 0,
-            is_linear=self._is_one_linear_function,
-            is_svm=self._is(SVM),
-        )
-        checked_choice(self.transitions, "transitions", ("all", "seen"))
-        if not 0 <= checked_number(self.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
-            raise ValueError(
-                f"l1_ratio is {shown(self.l1_ratio)}; give a number from 0 to below 1, or write "
-                "objective='l1_log_loss' for an l1 norm alone."
-            )
-        if self.transitions == "seen" and not (
-            reader.is_active and self._is(LOG_LOSS) and (is_linear or self._is_one_linear_function)
-        ):
-            raise ValueError(
-                "transitions is 'seen', which only objective='log_loss' over one linear function "
-                "of features of 0 and 1 reads; leave it out."
-            )
-        steps = self._chosen_steps(reader)
+        rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
+        face, learners = self._read_parameters(reader)
+        objective: Any = face.objective
+        is_linear = is_one_linear_function(objective, learners)
+        steps = face._chosen_steps(reader, is_linear=is_linear)
         lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
         classes, tags = tag_indices(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
@@ -273,10 +259,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
-        chooses_C = self._chooses_C(reader.is_active)
+        chooses_C = _chooses_C(face, reader.is_active)
         offset = given_offset(self.outside_offset, classes)
-        is_likelihood = is_linear or (self._is(LOG_LOSS) and self._is_one_linear_function)
-        chooses_offset = offset is None and is_likelihood
+        chooses_offset = offset is None and is_linear and objective == LOG_LOSS
         if groups is not None and not (chooses_C or chooses_offset or self.early_stopping):
             raise ValueError(
                 "groups is set, and nothing is held out; leave it out, or write early_stopping="
@@ -300,8 +285,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
         trees = None
         # Linear functions combine the scores of trees on vectors.
-        if self._is_one_linear_function and "tree" in members_on_vectors(self.weak_learner):
-            rows, trees = self._with_tree_scores(rows, tags, training, weights, of_groups)
+        if is_linear and "tree" in members_on_vectors(self.weak_learner):
+            rows, trees = face._with_tree_scores(rows, tags, training, weights, of_groups)
         if steps is not None:
             tables = [of if isinstance(of, tuple) else (of,) for of in rows]
             of_steps = steps.of_sequences([of[0] for of in tables])
@@ -315,38 +300,116 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             of_pieces = np.ones(len(inputs))
         elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
-        validation = pieces(held) if held else None
-        whole = (*pieces(everything), None) if held else None
-        has_vectors = len(reader.vector_columns) > 0
         task = ChainTask(
             len(classes),
             step_features=steps is not None,
-            vectors=has_vectors,
+            vectors=len(reader.vector_columns) > 0,
             forbidden=forbidden,
         )
-        self.classes_, self.scheme_ = classes, scheme
-        self._keep_reader(reader, steps)
-        self.outside_offset_ = offset or 0.0
+        of_model = {"classes_": classes, "scheme_": scheme, "outside_offset_": offset or 0.0}
         if len(classes) == 1:
             warn_of_one_class(classes[0].item(), "tag", "tags")
             # There are no learners of such features.
             reader.is_active, reader.vector_columns = False, np.zeros(0, np.int64)
-            self._steps = None
             task = ChainTask(1, forbidden=forbidden)
-            self._keep_constant(task, {"token": int(reader.n_features or 0), "step": 1})
+            width = {"token": int(reader.n_features or 0), "step": 1}
+            of_model |= _reader_attributes(reader, None)
+            self._keep_constant(task, width, objective, **of_model)
             return self
-        self._train(task, (inputs, outputs), validation, of_pieces, whole, of_groups)
+        offsets: list[float] = []
+
+        def choose_offset(held_out: Iterator[HeldScores]) -> None:
+            offsets.append(chosen_offset(task, classes, held_out))
+
+        def read_as_training(_: Any) -> dict[str, Any]:
+            has_vectors = "vector" in task.kinds
+            rows = RowsReader(reader.is_active, has_vectors=has_vectors)
+            return {**of_model, "_reader": rows, "_steps": steps}
+
+        problem = Problem(
+            task,
+            Examples(inputs, outputs, of_pieces, of_groups),
+            partial(
+                _folds,
+                random_state=self.random_state,
+                n_tags=len(classes),
+                is_likelihood=is_linear and objective == LOG_LOSS,
+                chooses_C=is_same(face.C, AUTO),
+            ),
+            Examples(*pieces(held)) if held else None,
+            Examples(*pieces(everything)) if held else None,
+            self._held_out_score(
+                task, lambda Y: [classes[tags].tolist() for tags in Y], read_as_training
+            ),
+            int(reader.n_features or 0),
+        )
+        recipe = recipe_of(
+            face,
+            StageWiseRandomField(),
+            weak_learner=learners,
+            families=_families(face, learners, task, is_active=reader.is_active),
+            times_the_best=_TIMES_THE_BEST,
+            linear=face._linear_settings(reader, steps, choose_offset if chooses_offset else None),
+        )
+        fitted = recipe.train(problem)
+        if offsets:
+            of_model["outside_offset_"] = offsets[-1]
         if trees is not None:
-            self.model_ = with_trees(self.model_, trees, len(reader.vector_columns))
+            fitted.model = with_trees(fitted.model, trees, len(reader.vector_columns))
+        self._keep(task, fitted, **of_model, **_reader_attributes(reader, steps))
         return self
 
-    def _chosen_steps(self, reader: TokenReader) -> StepFeatures | None:
+    def _read_parameters(self, reader: TokenReader) -> tuple[Self, WeakLearners]:
+        """Return a flat copy whose parameters suit the tokens, and its weak learners."""
+        is_open = is_same(self.weak_learner, AUTO) and reader.is_active
+        takes_linear = is_open and flat(self).objective == LOG_LOSS
+        face = self._checked("linear" if takes_linear else None)
+        learners = "linear" if takes_linear else named_learners(face)
+        objective: Any = face.objective
+        is_linear = is_one_linear_function(objective, learners)
+        check_kinds(
+            self.weak_learner,
+            self.objective,
+            has_vectors=len(reader.vector_columns) > 0,
+            is_linear=is_linear,
+            is_svm=objective == SVM,
+        )
+        checked_choice(self.transitions, "transitions", ("all", "seen"))
+        if not 0 <= checked_number(face.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
+            raise ValueError(
+                f"l1_ratio is {shown(face.l1_ratio)}; give a number from 0 to below 1, or write "
+                "objective='l1_log_loss' for an l1 norm alone."
+            )
+        if self.transitions == "seen" and not (
+            reader.is_active and objective == LOG_LOSS and is_linear
+        ):
+            raise ValueError(
+                "transitions is 'seen', which only objective='log_loss' over one linear function "
+                "of features of 0 and 1 reads; leave it out."
+            )
+        return face, learners
+
+    def _linear_settings(
+        self, reader: TokenReader, steps: StepFeatures | None, choose_offset: Any
+    ) -> dict[str, Any]:
+        """Return further parameters of the trainer of one linear function."""
+        active = ["token", "step"] if steps is not None else ["token"]
+        settings: dict[str, Any] = {"active": active if reader.is_active else ()}
+        if self.objective != LOG_LOSS:
+            return settings
+        problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
+        if reader.is_active:
+            problem = partial(
+                chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
+            )
+        return settings | {"problem": problem, "on_held_out": choose_offset}
+
+    def _chosen_steps(self, reader: TokenReader, *, is_linear: bool) -> StepFeatures | None:
         """Return the features on which pairs of tags depend, if there are any."""
         if self.transition_features is None:
             return None
-        is_read = self._is(SVM) or (
-            self._is(LOG_LOSS)
-            and (is_same(self.weak_learner, AUTO) or self._is_one_linear_function)
+        is_read = self.objective == SVM or (
+            self.objective == LOG_LOSS and (is_same(self.weak_learner, AUTO) or is_linear)
         )
         if not is_read:
             raise ValueError(
@@ -401,140 +464,51 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
     @override
     def _facts(self) -> dict[str, Any]:
-        reader = self._reader
-        return super()._facts() | {
-            "names": reader.names,
-            "n_token_features": reader.n_features,
-            "is_active": reader.is_active,
-            "vector_columns": reader.vector_columns.tolist(),
-            "shortest_vectors": reader.shortest_vectors,
-            "uninformative_columns": reader.known_features.uninformative.tolist(),
-            "bare_tokens": reader.known_features.bare,
+        return facts_of_fit(self) | {
+            "reader": self._reader.to_plain(),
             "transition_columns": self.transition_columns_.tolist(),
-            "columns": reader.columns,
             "outside_offset": self.outside_offset_,
             "scheme": self.scheme_,
-            "forbidden": [
-                [tag.item() if isinstance(tag, np.generic) else tag for tag in pair]
-                for pair in self.forbidden or ()
-            ],
         }
 
     @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        super()._restore(facts)
-        self.classes_ = saved_classes(facts)
-        if self.forbidden is None:  # files before version 0.3 have it apart from the parameters
-            self.forbidden = [(a, b) for a, b in facts["forbidden"]] or None
-        n_features = whole_number(facts["n_token_features"], "number of features", low=1)
-        names = saved_names(facts["names"], n_features)
-        is_active = facts["is_active"]
-        self.outside_offset_ = finite_number(facts.get("outside_offset", 0.0), "offset of O")
-        if not is_active and n_features != self.model_.members["token"].n_features:
-            raise DamagedFileError(f"its tokens have {n_features} features")
-        columns = facts.get("columns")
-        if columns is not None:
-            columns = saved_names(columns, len(columns))
-
-        def indices(name: str) -> IntArray:
-            """Return saved indices of features."""
-            return np.array(
-                [
-                    whole_number(column, "index of a feature", low=0, high=n_features - 1)
-                    for column in facts.get(name, ())
-                ],
-                np.int64,
-            )
-
-        # Files before version 0.4 have neither.
-        bare = finite_number(facts.get("bare_tokens", 1.0), "fraction of bare tokens")
-        vector_columns, columns_of_steps = indices("vector_columns"), indices("transition_columns")
-        shortest_vectors = {
-            name: whole_number(length, "length of a vector", low=1)
-            for name, length in dict(facts.get("shortest_vectors", {})).items()
-        }
-        reader = TokenReader(
-            names,
-            n_features,
-            is_active=is_active,
-            columns=columns,
-            vector_columns=vector_columns,
-            shortest_vectors=shortest_vectors,
-            known_features=KnownFeatures(indices("uninformative_columns"), bare),
-        )
-        steps = StepFeatures(columns_of_steps, n_features) if len(columns_of_steps) else None
-        self._keep_reader(reader, steps)
-        scheme = facts.get("scheme")
-        self.scheme_ = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
-        pairs = with_scheme(self.forbidden, self.scheme_, self.classes_)
-        self.task_ = ChainTask(
-            len(self.classes_),
+        classes = saved_classes(facts)
+        reader = TokenReader.from_plain(facts["reader"])
+        width = int(reader.n_features or 0)
+        if not reader.is_active and width != self.model_.members["token"].n_features:
+            raise DamagedFileError(f"its tokens have {width} features")
+        columns = saved_indices(facts["transition_columns"], width)
+        steps = StepFeatures(columns, width) if len(columns) else None
+        scheme = facts["scheme"]
+        scheme = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+        task = ChainTask(
+            len(classes),
             step_features=steps is not None,
-            vectors=len(vector_columns) > 0,
-            forbidden=forbidden_indices(pairs, self.classes_),
+            vectors=len(reader.vector_columns) > 0,
+            forbidden=forbidden_indices(with_scheme(self.forbidden, scheme, classes), classes),
         )
-        if dict(self.task_.kinds) != dict(self.model_.kinds):
+        if dict(task.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other tags")
-
-    def _keep_reader(self, reader: TokenReader, steps: StepFeatures | None) -> None:
-        """Set the attributes of features."""
-        self._reader, self.n_features_in_ = reader, reader.n_features
-        self._steps = steps
-        if reader.names is not None:
-            self.feature_names_ = reader.names
-        elif reader.columns is not None:
-            self.feature_names_in_ = np.array(reader.columns, object)
+        self._keep(
+            task,
+            fit_of_facts(self.model_, facts),
+            classes_=classes,
+            scheme_=scheme,
+            outside_offset_=finite_number(facts["outside_offset"], "offset of O"),
+            **_reader_attributes(reader, steps),
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
+        tags.input_tags.sparse = True
         tags.input_tags.two_d_array = False
         return tags
 
-    @property
-    def _takes_active(self) -> bool:
-        """Whether sparse tokens of zeros and ones may stay sparse."""
-        if isinstance(self.weak_learner, Mapping):
-            return "vector" in self.weak_learner
-        names = (AUTO, "stump", "linear")
-        return any(is_same(self.weak_learner, name) for name in names)
-
-    def _chooses_C(self, is_active: bool) -> bool:
-        """Whether C is chosen on held-out sequences, of active features or of others."""
-        is_linear = is_active and is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS)
-        read = reads(self._objective_name(), "linear" if is_linear else self.weak_learner)
-        return is_same(self.C, AUTO) and "C" in read
-
     def _holds_out(self) -> bool:
         """Whether a fit of dicts with names holds sequences out."""
-        return bool(self.early_stopping) or self._chooses_C(self._takes_active)
-
-    def _stage_wise(self) -> NewtonSteps:
-        return StageWiseRandomField()
-
-    def _weak_learners(self) -> WeakLearners:
-        if is_same(self.weak_learner, AUTO) and self._is(LOG_LOSS) and self._is_active:
-            return "linear"
-        return super()._weak_learners()
-
-    @property
-    def _is_active(self) -> bool:
-        """Whether tokens are rows of active features."""
-        return hasattr(self, "_reader") and self._reader.is_active
-
-    def _linear_trainer(self, task: Task, active: Sequence[str] = ()) -> Any:
-        of_steps = ["step"] if self._steps is not None else []
-        return super()._linear_trainer(task, ["token", *of_steps] if self._is_active else ())
-
-    def _of_likelihood(self, task: Task) -> dict[str, Any]:
-        problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
-        if self._is_active:
-            problem = partial(
-                chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
-            )
-        if given_offset(self.outside_offset, self.classes_) is not None:
-            return {"problem": problem}
-        return {"problem": problem, "on_held_out": partial(self._choose_offset, task)}
+        face = flat(self)
+        return bool(self.early_stopping) or _chooses_C(face, _takes_active(face.weak_learner))
 
     @property
     @override
@@ -555,16 +529,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
         return words + f", {n} weights are not zero"
 
-    def _prepare_to_score(self) -> None:
-        has_vectors = "vector" in self.task_.kinds
-        self._reader = RowsReader(self._reader.is_active, has_vectors=has_vectors)
-
-    def _as_given(self, Y: Any, task: Task) -> list[list[Any]]:
-        return [self.classes_[tags].tolist() for tags in Y]
-
-    def _choose_offset(self, task: Task, held_out: Iterator[HeldScores]) -> None:
-        self.outside_offset_ = chosen_offset(task, self.classes_, held_out)
-
     def _hold_out(
         self, sequences: list[int], groups: IntArray | None
     ) -> tuple[list[int], list[int]]:
@@ -579,59 +543,72 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         train, held = ([sequences[k] for k in part] for part in next(split))
         return train, held
 
-    @override
-    def _keep_fit(self, trainer: Any) -> None:
-        super()._keep_fit(trainer)
-        losses = {of["round"]: of.get("held_out_loss") for of in self.history_}
-        measured = {n: loss for n, loss in losses.items() if loss is not None}
-        if trainer.ending_ not in ("held_out", "loss") or not measured:
-            return
-        last = _TIMES_THE_BEST * min(measured, key=measured.__getitem__)
-        if last < self.model_.n_stages:
-            # The temperature of all rounds is not that of these, and is fitted on folds.
-            self._keep_round(trainer, last - 1)
-            self.temperature_ = None
 
-    @override
-    def _folds(
-        self, X: Any, Y: Any, sample_weight: Any, groups: Any = None, counts: Any = None
-    ) -> list[Fold]:
-        if self._is(LOG_LOSS) and self._is_one_linear_function:
-            try:
-                folds = random_folds(
-                    X,
-                    Y,
-                    sample_weight,
-                    groups=groups,
-                    random_state=self.random_state,
-                    all_parts=True,
-                )
-            except ValueError:
-                if is_same(self.C, AUTO):
-                    raise
-                return []  # nothing can be held out, and no choice needs it
-        else:
-            folds = super()._folds(X, Y, sample_weight, groups, counts)
-        if len(Y) * len(self.classes_) ** 2 <= _MANY_PAIRS:
-            return folds
-        # A fit is expensive, and each held-out token informs of its likelihood.
-        held = np.cumsum([sum(map(len, fold.held_Y)) for fold in folds])
-        return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
+def _takes_active(weak_learner: Any) -> bool:
+    """Whether sparse tokens of zeros and ones may stay sparse."""
+    if isinstance(weak_learner, Mapping):
+        return "vector" in weak_learner
+    return any(is_same(weak_learner, name) for name in (AUTO, "stump", "linear"))
 
-    def _settings(self, task: Task) -> dict[str, Any]:
-        settings = super()._settings(task)
-        weak_learner = settings["weak_learner"]
-        if self._reader.is_active:
-            by_kind = dict.fromkeys(task.kinds, ActiveFeatureFamily)
-            if "vector" in by_kind:
-                is_mapping = isinstance(weak_learner, Mapping)
-                vector = weak_learner["vector"] if is_mapping else weak_learner
-                by_kind["vector"] = self._grown(vector) if self._is_stage_wise else vector
-            return settings | {"weak_learner": by_kind}
-        if self._is_stage_wise and not isinstance(weak_learner, Mapping):
-            # Pairs of tags have one constant feature, on which trees are constants, too.
-            return settings | {"weak_learner": {"token": weak_learner, "step": "stump"}}
-        return settings
+
+def _chooses_C(face: StructBoostTagger, is_active: bool) -> bool:
+    """Whether C is chosen on held-out sequences, of active features or of others."""
+    objective: Any = face.objective
+    is_linear = is_active and is_same(face.weak_learner, AUTO) and objective == LOG_LOSS
+    name = objective if isinstance(objective, str) else OWN
+    read = reads(name, "linear" if is_linear else face.weak_learner)
+    return is_same(face.C, AUTO) and "C" in read
+
+
+def _families(face: StructBoostTagger, learners: Any, task: ChainTask, *, is_active: bool) -> Any:
+    """Return the weak learners of each kind of parts, or None if they are those of the user."""
+    if is_active:
+        by_kind: dict[str, Any] = dict.fromkeys(task.kinds, ActiveFeatureFamily)
+        if "vector" in by_kind:
+            by_kind["vector"] = learners["vector"] if isinstance(learners, Mapping) else learners
+        return by_kind
+    if face.objective == LOG_LOSS and not isinstance(learners, Mapping):
+        # Pairs of tags have one constant feature, on which trees are constants, too.
+        return {"token": learners, "step": "stump"}
+    return None
+
+
+def _folds(
+    examples: Examples, *, random_state: Any, n_tags: int, is_likelihood: bool, chooses_C: bool
+) -> list[Fold]:
+    """Return folds of whole groups of sequences."""
+    try:
+        folds = random_folds(
+            examples.X,
+            examples.Y,
+            examples.weights,
+            groups=examples.groups,
+            random_state=random_state,
+            all_parts=is_likelihood,
+        )
+    except ValueError:
+        if chooses_C or not is_likelihood:
+            raise
+        return []  # nothing can be held out, and no choice needs it
+    if len(examples.Y) * n_tags**2 <= _MANY_PAIRS:
+        return folds
+    # A fit is expensive, and each held-out token informs of its likelihood.
+    held = np.cumsum([sum(map(len, fold.held_Y)) for fold in folds])
+    return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
+
+
+def _reader_attributes(reader: TokenReader, steps: StepFeatures | None) -> dict[str, Any]:
+    """Return the attributes of the features of tokens."""
+    attributes: dict[str, Any] = {
+        "_reader": reader,
+        "n_features_in_": reader.n_features,
+        "_steps": steps,
+    }
+    if reader.names is not None:
+        attributes["feature_names_"] = reader.names
+    elif reader.columns is not None:
+        attributes["feature_names_in_"] = np.array(reader.columns, object)
+    return attributes
 
 
 def _n_pieces(tags: IntArray) -> int:

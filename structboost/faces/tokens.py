@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -14,6 +14,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import warn_user
 from structboost.faces.known_features import KnownFeatures
+from structboost.faces.saved import saved_indices, saved_names
 from structboost.faces.sequence_forms import (
     dicts_of_frame,
     is_numeric,
@@ -25,6 +26,7 @@ from structboost.faces.sequence_forms import (
 )
 from structboost.faces.token_names import TokenNames
 from structboost.faces.token_table import TokenTable, canonical, is_binary
+from structboost.files.schema import finite_number, whole_number
 from structboost.learners.active_feature import active_features
 from structboost.tasks.chain import Stretch
 from structboost.validation import first_unusable, lacks_and_has, shown
@@ -76,6 +78,43 @@ class TokenReader:
         self.n_features = n_features
         self.is_active = is_active
         self.vector_columns = np.zeros(0, np.int64) if vector_columns is None else vector_columns
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the features as plain values of a model file."""
+        return {
+            "names": self.names,
+            "n_features": self.n_features,
+            "is_active": self.is_active,
+            "columns": self.columns,
+            "vector_columns": self.vector_columns.tolist(),
+            "shortest_vectors": self.shortest_vectors,
+            "uninformative": self.known_features.uninformative.tolist(),
+            "bare": self.known_features.bare,
+        }
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Restore a reader from plain values of a file.
+
+        DamagedFileError if the values do not belong together.
+        """
+        width = whole_number(values["n_features"], "number of features", low=1)
+        columns = values["columns"]
+        return cls(
+            saved_names(values["names"], width),
+            width,
+            is_active=values["is_active"] is True,
+            columns=None if columns is None else saved_names(columns, len(columns)),
+            vector_columns=saved_indices(values["vector_columns"], width),
+            shortest_vectors={
+                name: whole_number(length, "length of a vector", low=1)
+                for name, length in dict(values["shortest_vectors"]).items()
+            },
+            known_features=KnownFeatures(
+                saved_indices(values["uninformative"], width),
+                finite_number(values["bare"], "fraction of bare tokens"),
+            ),
+        )
 
     @property
     def names(self) -> list[str] | None:

@@ -272,3 +272,10 @@ def families_of(
             families.append(family)
         by_kind[kind] = families[0] if len(families) == 1 else UnionFamily(families)
     return by_kind
+
+
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return all families that ``weak_learner`` names."""
+    if isinstance(weak_learner, Mapping):
+        return [member for of_kind in weak_learner.values() for member in members_of(of_kind)]
+    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]

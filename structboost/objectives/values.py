@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -167,3 +168,17 @@ class LogLoss(Pairwise):
 
 
 OBJECTIVES = {of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)}
+
+
+def flat(face: Any) -> Any:
+    """Return an estimator whose objective is a name, and has its parameters as flat ones.
+
+    It is a copy, unless the objective is no :class:`Objective`.
+    """
+    objective = getattr(face, "objective", None)
+    if not isinstance(objective, Objective):
+        return face
+    copied = copy(face)
+    objective.give_to(copied)
+    copied.objective = objective.name
+    return copied

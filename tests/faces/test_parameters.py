@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import structboost.faces
 from structboost import MultiBoostMOClassifier, StructBoost, StructBoostClassifier
-from structboost.faces import base
+from structboost.faces import recipe
 from structboost.faces.parameters import estimator
 
 FACES = [getattr(structboost.faces, name) for name in structboost.faces.__all__]
@@ -92,7 +92,7 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
             shown.append(self.verbose)
             return super().fit(*arguments, **named)
 
-    monkeypatch.setattr(base, "StructBoost", Watched)
+    monkeypatch.setattr(recipe, "StructBoost", Watched)
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.tile([0, 1, 2], 10)
     MultiBoostMOClassifier(max_rounds=3, verbose=1).fit(X, y)
     assert shown == [0, 1]

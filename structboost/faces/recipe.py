@@ -1,0 +1,411 @@
+"""Recipes: what a fit does around training, resolved from parameters before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from structboost._typing import IntArray
+from structboost.contract.task import Task
+from structboost.errors import InterruptedFitWarning, warn_user
+from structboost.faces.early_stopping import EarlyStopping
+from structboost.learners.families import WeakLearners, with_categories, with_directions
+from structboost.learners.pricing import PricingRule
+from structboost.linear.linear_trainer import LinearTrainer
+from structboost.model.ensemble import Ensemble
+from structboost.objectives.base import Formulation
+from structboost.objectives.newton_steps import NewtonSteps
+from structboost.objectives.registry import formulation_of
+from structboost.selection.folds import Fold
+from structboost.selection.scoring import Score
+from structboost.tasks.code import CodeTask
+from structboost.training.boosting import AUTO, Callback, StructBoost
+from structboost.training.engines import engine_of, warn_of_idle_jobs
+from structboost.training.examples import is_in_memory
+from structboost.validation import checked_callbacks, is_text, shown
+
+# More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
+# least fractions by which it fell since then (docs/decisions.md).
+_STILL_FALLING = {100: 0.05, 20: 0.005}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs and true outputs of a task.
+
+    Parameters
+    ----------
+    X, Y : sequence
+    weights : ndarray, optional
+    groups : ndarray of int, optional
+        Groups that folds do not cut.
+    counts : ndarray of int, optional
+        Numbers of equal examples that were merged, which folds cut.
+    """
+
+    X: Any
+    Y: Any
+    weights: Any = None
+    groups: IntArray | None = None
+    counts: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A task with its examples, and how some are held out.
+
+    Parameters
+    ----------
+    task : Task
+    examples : Examples
+        To train on.
+    folds : callable
+        ``folds(examples)`` returns folds, on which choices are made.
+    held, whole : Examples, optional
+        Those held out for early stopping, and all before a part was held out.
+    score : callable, optional
+        The user's score of held-out examples.
+    n_features : int
+        Number of columns, 0 if the examples are no table.
+    """
+
+    task: Task
+    examples: Examples
+    folds: Callable[[Examples], list[Fold]]
+    held: Examples | None = None
+    whole: Examples | None = None
+    score: Score | None = None
+    n_features: int = 0
+
+
+@dataclass
+class Fitted:
+    """Result of a recipe, the fitted attributes of a face.
+
+    Parameters
+    ----------
+    model : Ensemble
+    history : list of dict
+    objective, C : float
+    ending : str
+    temperature : float or None
+    n_iter : int
+        Rounds in the model.
+    chosen : dict of str to object
+        Further attributes, by their names.
+    """
+
+    model: Ensemble
+    history: list[dict[str, Any]]
+    objective: float
+    C: float
+    ending: str
+    temperature: float | None = None
+    n_iter: int = 1
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trainer: Any) -> Fitted:
+        """Return the result of a trainer."""
+        temperature = getattr(trainer, "temperature_", None)
+        return cls(
+            trainer.model_, trainer.history_, trainer.objective_, trainer.C_, trainer.ending_,
+            temperature, max(1, trainer.model_.n_stages),
+        )  # fmt: skip
+
+    def keep_round(self, stage: int) -> None:
+        """Go back to the model and the records of a round, from 0."""
+        self.history = self.history[: stage + 1]
+        model = self.model.at_stage(stage)
+        self.model = replace(model, metadata={**model.metadata, "history": self.history})
+        self.objective = self.history[-1]["primal"]
+
+    def set_temperature(self, factor: float) -> None:
+        """Take another factor of the scores before they become probabilities."""
+        self.temperature = factor
+        self.model = replace(self.model, metadata={**self.model.metadata, "temperature": factor})
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Fitted attributes by their names."""
+        return {
+            "model_": self.model,
+            "history_": self.history,
+            "objective_": self.objective,
+            "C_": self.C,
+            "ending_": self.ending,
+            "temperature_": self.temperature,
+            "n_iter_": self.n_iter,
+            **self.chosen,
+        }
+
+
+class Choices(Protocol):
+    """Choices that a fit makes before it trains, and what follows from them."""
+
+    # Attributes where y has one class.
+    of_constant: ClassVar[dict[str, Any]]
+
+    def train(self, recipe: Recipe, problem: Problem) -> Fitted:
+        """Choose what the recipe leaves open, and fit it."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A fit with all that surrounds its training, resolved from parameters.
+
+    Parameters
+    ----------
+    face : str
+        Name of the estimator.
+    weak_learner : str, callable, list or dict
+        As the user names it.
+    formulation : str or Formulation
+    settings : dict of str to object
+        Further parameters of :class:`structboost.StructBoost`.
+    objective : str
+        Name of what is minimised, if the estimator has several objectives.
+    patience : int
+        Rounds without improvement after which early stopping ends.
+    pricing : callable, optional
+        ``pricing(task)`` makes the rule of a run.
+    families : str, callable, list or dict, optional
+        Weak learners of the trainer, if they are not ``weak_learner``.
+    directions : tuple of int, optional
+        Directions of the columns.
+    categorical : tuple of int
+        Columns that are split by sets of categories.
+    times_the_best : int, optional
+        Rounds that are kept, in terms of the round of the least held-out loss, where that loss
+        ended training.
+    is_default_end : bool
+        Whether the user left the number of rounds open.
+    shares_learners : bool
+        Whether all classes share weak learners, which are then neither sparse nor split categories.
+    linear : dict of str to object, optional
+        Parameters of a :class:`structboost.linear.linear_trainer.LinearTrainer`, which then fits
+        one linear function without boosting.
+    choices : Choices, optional
+        What is chosen before training, beside C.
+    """
+
+    face: str
+    weak_learner: WeakLearners
+    formulation: str | Formulation
+    settings: Mapping[str, Any]
+    objective: str = ""
+    patience: int = 10
+    pricing: Callable[[Task], str | PricingRule] | None = None
+    families: Any = None
+    directions: tuple[int, ...] | None = None
+    categorical: tuple[int, ...] = ()
+    times_the_best: int | None = None
+    is_default_end: bool = False
+    shares_learners: bool = False
+    linear: Mapping[str, Any] | None = None
+    choices: Choices | None = None
+
+    def of_table(self, directions: tuple[int, ...] | None, categorical: tuple[int, ...]) -> Recipe:
+        """Return the fit of a table whose columns have directions, or are split by sets."""
+        if self.linear is not None and directions is not None:
+            raise ValueError(
+                "monotonic_cst needs stumps or trees, and one linear function is fitted; leave it "
+                "out, or write weak_learner='tree' with a stage-wise objective."
+            )
+        return replace(self, directions=directions, categorical=categorical)
+
+    @property
+    def of_constant(self) -> dict[str, Any]:
+        """Attributes of choices, where y has one class."""
+        return {} if self.choices is None else self.choices.of_constant
+
+    def trainer(self, task: Task, **changed: Any) -> Any:
+        """Return a trainer, with some settings changed."""
+        trainer: Any
+        if self.linear is not None:
+            trainer = LinearTrainer(task, **self.linear)
+            trainer._objective = self.objective
+            return trainer
+        settings = {"formulation": self.formulation, **self.settings, **changed}
+        n_jobs, engine = settings.pop("n_jobs", None), settings.get("engine", StructBoost.engine)
+        if self.pricing is not None:
+            settings["pricing"] = self.pricing(task)
+        families = self.weak_learner if self.families is None else self.families
+        if self.directions is not None:
+            _check_one_score(task)
+            families = with_directions(families, self.directions)
+        if self.categorical:
+            families = with_categories(families, self.categorical)
+        # The face warns of jobs that are idle, not each of the trainers of one fit.
+        settings |= {"weak_learner": families, "engine": engine_of(engine, n_jobs)}
+        trainer = StructBoost(task, **settings)
+        trainer._objective = self.objective
+        return trainer
+
+    def train(self, problem: Problem) -> Fitted:
+        """Train on the examples, with the choices that are left open."""
+        return self.fit(problem) if self.choices is None else self.choices.train(self, problem)
+
+    def fit(self, problem: Problem) -> Fitted:
+        """Train with what was chosen, and stop early where examples are held out."""
+        held = problem.held
+        callbacks = checked_callbacks(self.settings.get("callbacks"))
+        stopping = None
+        if held is not None:
+            stopping = EarlyStopping(
+                held.X, held.Y, self.patience, problem.score, sample_weight=held.weights
+            )
+            callbacks.append(stopping)
+        trainer = self.trainer(problem.task, callbacks=callbacks)
+        about = f"objective={self.objective!r}" if self.objective else self.face
+        about += f" with weak_learner={shown(self.weak_learner)}"
+        warn_of_idle_jobs(
+            self.settings.get("n_jobs"),
+            self.settings.get("engine", StructBoost.engine),
+            about,
+            shares_work=trainer._shares_work,
+        )
+        fitted = self._kept(trainer, _result_of(trainer, problem))
+        # After Ctrl-C during the choice of C, there are no rounds to evaluate.
+        is_watched = not (trainer.interrupted_ and is_text(trainer.C, AUTO))
+        if stopping is not None and is_watched:
+            callbacks.remove(stopping)
+            fitted = self._of_best_round(problem, trainer, fitted, stopping, callbacks)
+        # A linear function has a single stage, after the last pass.
+        n_stages = fitted.model.n_stages
+        is_staged = n_stages > 1 or stopping is not None
+        fitted.n_iter = max(1, n_stages if is_staged else len(fitted.history))
+        if self.objective:
+            fitted.chosen["minimised_"] = self.objective
+        if self.is_default_end:
+            _warn_of_few_rounds(fitted)
+        return fitted
+
+    def _kept(self, trainer: StructBoost, fitted: Fitted) -> Fitted:
+        """Keep so many rounds as is useful, where the held-out loss ended training."""
+        if self.times_the_best is None or trainer.ending_ not in ("held_out", "loss"):
+            return fitted
+        losses = {of["round"]: of.get("held_out_loss") for of in fitted.history}
+        measured = {n: loss for n, loss in losses.items() if loss is not None}
+        if not measured:
+            return fitted
+        last = self.times_the_best * min(measured, key=measured.__getitem__)
+        if last < fitted.model.n_stages:
+            # The temperature of all rounds is not that of these, and is fitted on folds.
+            fitted.keep_round(last - 1)
+            fitted.temperature = None
+        return fitted
+
+    def _of_best_round(
+        self,
+        problem: Problem,
+        trainer: StructBoost,
+        fitted: Fitted,
+        stopping: EarlyStopping,
+        callbacks: list[Callback],
+    ) -> Fitted:
+        """Return the model of the best round, or one of so many rounds on all examples.
+
+        Where only the number of rounds keeps a fit from following its examples too far, as in
+        stage-wise boosting, so many rounds are trained on the whole set.
+        """
+        if not stopping.losses:  # all rounds were before the checkpoint
+            stopping.evaluate_all(trainer)
+        whole, ending = problem.whole, fitted.ending
+        by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
+        best = Fitted.of(trainer)
+        best.temperature = fitted.temperature
+        best.keep_round(stopping.best_stage)
+        if len(best.history) < len(trainer.history_) and not trainer.interrupted_:
+            ending = "held_out"
+        if whole is not None and by_rounds and not trainer.interrupted_:
+            n_rounds = stopping.best_stage + 1
+            refit = self.trainer(
+                problem.task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
+            )
+            refit._objective = f"{self.objective} on all examples"
+            ending = "interrupted"
+            if _is_completed(refit, whole):
+                best, ending = self._kept(refit, Fitted.of(refit)), "held_out"
+        best.ending = ending
+        best.chosen = {**fitted.chosen, "validation_losses_": stopping.losses}
+        for entry, loss in zip(best.history, stopping.losses, strict=False):
+            entry["held_out_loss"] = loss
+        return best
+
+
+def _result_of(trainer: Any, problem: Problem) -> Fitted:
+    """Train, with C and what else the trainer chooses by held-out examples."""
+    examples, held = problem.examples, problem.held
+    chooses_C, folds = is_text(trainer.C, AUTO), None
+    chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
+    if chooses and is_in_memory(examples.X):
+        # The same held-out part chooses C and the round.
+        folds = (
+            problem.folds(examples)
+            if held is None
+            else [Fold(examples.X, examples.Y, examples.weights, held.X, held.Y, held.weights)]
+        )
+    trainer.fit(
+        examples.X, examples.Y, sample_weight=examples.weights, folds=folds, score=problem.score
+    )
+    fitted = Fitted.of(trainer)
+    if folds is not None and chooses_C:
+        fitted.chosen |= {"C_path_": trainer.C_path_, "C_path_end_": trainer.C_path_end_}
+    return fitted
+
+
+def _is_completed(trainer: StructBoost, whole: Examples) -> bool:
+    """Train on all examples, and return whether no Ctrl-C ended it."""
+    trainer._keeps_only_whole = True
+    try:
+        trainer.fit(whole.X, whole.Y, sample_weight=whole.weights)
+    except KeyboardInterrupt:
+        warn_user(
+            "Training on all rows was interrupted; the model is that of the rows that were not "
+            "held out.",
+            InterruptedFitWarning,
+        )
+        return False
+    return True
+
+
+def _check_one_score(task: Task) -> None:
+    """Raise ValueError unless the task has one score, which can rise or fall."""
+    if [kind.n_channels for kind in task.kinds.values()] == [1]:
+        return
+    if isinstance(task, CodeTask) and task.n_classes == 2:
+        raise ValueError(
+            f"monotonic_cst needs one score for two classes, and {type(task).__name__} has one for "
+            "each class or bit of a code; write StructBoostClassifier or MultiBoostCWClassifier."
+        )
+    raise ValueError(
+        "monotonic_cst is for two classes and for rankers; scores of several classes have no "
+        "common direction. Leave it out."
+    )
+
+
+def _warn_of_few_rounds(fitted: Fitted) -> None:
+    """Warn if the default number of rounds ended training while the held-out loss fell."""
+    losses = {entry["round"]: entry.get("held_out_loss") for entry in fitted.history}
+    measured = {n: loss for n, loss in losses.items() if loss is not None}
+    n_rounds = len(losses)
+    if fitted.ending != "max_rounds" or n_rounds not in measured:
+        return
+    last = measured[n_rounds]
+    if last > min(measured.values()) or any(
+        last > (1.0 - fall) * measured.get(n_rounds - back, -np.inf)
+        for back, fall in _STILL_FALLING.items()
+    ):
+        return
+    fall = 1.0 - last / measured[n_rounds - 100]
+    warn_user(
+        f"Training ended after {n_rounds} rounds, the default, and the held-out loss fell by "
+        f"{100 * fall:.0f} % in the last 100 of them: more rounds are likely to help. Give "
+        f"max_iter, such as max_iter={2 * n_rounds}.",
+        ConvergenceWarning,
+    )
