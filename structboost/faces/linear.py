@@ -24,7 +24,6 @@ from structboost.faces.labels import (
 from structboost.faces.parameters import estimator
 from structboost.faces.saved import SavedEstimator
 from structboost.faces.tables import (
-    Needs,
     column_attributes,
     later_table,
     saved_columns,
@@ -131,7 +130,7 @@ class StructuredSVMClassifier(SavedEstimator, LabelledClassifier, Documented, Ba
             If ``max_epochs`` are used up before the gap is ``tol``.
         """
         y = label_vector(y)
-        table = training_table(self, X, y, Needs(), dtype=np.float64)
+        table = training_table(self, X, y, "linear", dtype=np.float64)
         classes, X, labels, weights, _ = classification_examples(
             table.X, table.y, sample_weight, self.class_weight
         )

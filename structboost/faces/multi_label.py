@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
@@ -353,19 +354,13 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
             return label_vector(true), predicted, sample_weight
         labels = label_sets(true, self.classes_)
         indicator = labels.indicator
-        table = np.asarray(predicted) if self._form == "matrix" else self._table_of(predicted)
+        if self._form == "lists":
+            predicted = MultiLabelBinarizer(classes=self.classes_.tolist()).fit_transform(predicted)
+        table = np.asarray(predicted, np.int64)
         if labels.unknown.any():
             indicator = np.column_stack((indicator, labels.unknown))
             table = np.pad(table, ((0, 0), (0, 1)))
         return indicator, table, sample_weight
-
-    def _table_of(self, sets: list[tuple[Any, ...]]) -> IntArray:
-        """Return predicted lists of labels as rows of 0 and 1."""
-        index = {label: i for i, label in enumerate(self.classes_.tolist())}
-        table = np.zeros((len(sets), len(index)), np.int64)
-        for row, labels in zip(table, sets, strict=True):
-            row[[index[label] for label in labels]] = 1
-        return table
 
     @override
     def _facts(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from structboost.training.held_out_runs import (
     fitted_factor,
 )
 from structboost.training.loop import Loop
-from structboost.validation import checked_whole_number, is_text, lacking
+from structboost.validation import checked_whole_number, is_text
 
 # The fractions of the features that a node may split.
 _FEW, ALL_FEATURES = 1 / 3, 1.0

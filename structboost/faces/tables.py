@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import field
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -35,49 +35,6 @@ from structboost.model.ensemble import Ensemble
 from structboost.validation import TABLE_TYPES, array_of, shown
 
 
-@dataclass(frozen=True)
-class Needs:
-    """What weak learners take of a table.
-
-    Parameters
-    ----------
-    weak_learner : str, callable, list or dict
-    missing, sparse : bool
-        Whether they take missing numbers, and sparse tables, as they are.
-    categories : bool
-        Whether they split columns by sets of categories.
-    encodes : bool
-        Whether columns of 0 and 1 may replace categories and missing values.
-    """
-
-    weak_learner: Any = None
-    missing: bool = False
-    sparse: bool = True
-    categories: bool = False
-    encodes: bool = True
-
-    @classmethod
-    def of(cls, weak_learner: Any, *, are_shared: bool = False) -> Self:
-        """Return the needs of weak learners, which all classes may share.
-
-        No search for the best set of all classes is exact, and no family of sparse features has
-        learners that classes share.
-        """
-        missing = takes_missing(weak_learner)
-        return cls(
-            weak_learner,
-            missing,
-            not are_shared and takes_sparse(weak_learner),
-            not are_shared and missing,
-            all(isinstance(member, str) for member in members_of(weak_learner)),
-        )
-
-    @property
-    def fills(self) -> bool:
-        """Whether a fit replaces missing numbers by means."""
-        return self.encodes and not self.missing
-
-
 class TrainingTable(NamedTuple):
     """Table of a fit, as its weak learners take it.
 
@@ -100,7 +57,14 @@ class TrainingTable(NamedTuple):
 
 
 def training_table(
-    face: Any, X: Any, y: Any, needs: Needs, directions: Any = None, **options: Any
+    face: Any,
+    X: Any,
+    y: Any,
+    weak_learner: Any,
+    directions: Any = None,
+    *,
+    are_shared: bool = False,
+    **options: Any,
 ) -> TrainingTable:
     """Read the table of a fit, and ``y``, checked.
 
@@ -109,35 +73,53 @@ def training_table(
     face : estimator
         With the parameter ``categorical_features``.
     X, y : array-like
-    needs : Needs
+    weak_learner : str, callable, list or dict
+        What takes the table.
     directions : array-like of int or dict, optional
         As ``monotonic_cst``.
+    are_shared : bool
+        Whether all classes share weak learners.  No search for the best set of all classes is
+        exact, and no family of sparse features has learners that classes share.
     **options
         For scikit-learn's ``validate_data``.
     """
-    X = checked_form(X)
-    categories = _categories(X, face.categorical_features, needs)
-    columns = Columns(shape_of(X)[-1], labels_of(X), categories)
+    X, takes_nan = checked_form(X), takes_missing(weak_learner)
+    encodes, splits = _encodes(weak_learner), takes_nan and not are_shared
+    categories = {}
+    if columns := _categorical(X, face.categorical_features):
+        if not (splits or encodes):
+            frame = frame_of(X)
+            names = [f if frame is None else frame.columns[f] for f in columns]
+            raise ValueError(
+                f"X has the categorical columns {shown(names)}, which weak_learner="
+                f"{shown(weak_learner)} cannot take; write weak_learner='stump' or 'tree', or "
+                "encode them as numbers, such as by sklearn.preprocessing.OneHotEncoder."
+            )
+        categories = categories_of(X, columns)
+    n_features, labels = shape_of(X)[-1], labels_of(X)
     of_columns = None if directions is None else _directions(X, directions, categories)
-    numbers = numbers_of(X, codes_of(X, categories, warn=False))
+    numbers = numbers_of(X, codes_of(X, categories))
     checked = validated_numbers(
         face,
         numbers,
         y,
-        allow_missing=needs.fills or needs.missing,
-        reads_sparse=needs.sparse,
+        allow_missing=encodes or takes_nan,
+        reads_sparse=not are_shared and takes_sparse(weak_learner),
         **{"dtype": TABLE_TYPES, **options},
     )
     table, y = checked if isinstance(checked, tuple) else (checked, None)
     has_empty_rows = not sparse.issparse(numbers) or len(empty_rows(numbers)) > 0
     encoding = None
     if not sparse.issparse(table):
-        as_columns = {} if needs.categories else categories
-        encoding = ColumnEncoding.of_training(table, as_columns, fills=needs.fills)
+        as_columns = {} if splits else categories
+        encoding = ColumnEncoding.of_training(table, as_columns, fills=encodes and not takes_nan)
         table = table if encoding is None else encoding.encode(table)
-    columns = replace(columns, encoding=encoding, has_empty_rows=has_empty_rows)
     return TrainingTable(
-        table, y, columns, of_columns, tuple(categories) if needs.categories else ()
+        table,
+        y,
+        Columns(n_features, labels, categories, encoding, has_empty_rows),
+        of_columns,
+        tuple(categories) if splits else (),
     )
 
 
@@ -205,15 +187,22 @@ class TableFace(BoostedFace):
 
     def _training_table(self, X: Any, y: Any, recipe: Recipe, **options: Any) -> TrainingTable:
         """Read the table of a fit by this recipe."""
-        needs = Needs.of(recipe.weak_learner, are_shared=recipe.shares_learners)
-        return training_table(self, X, y, needs, self.monotonic_cst, **options)
+        return training_table(
+            self,
+            X,
+            y,
+            recipe.weak_learner,
+            self.monotonic_cst,
+            are_shared=recipe.shares_learners,
+            **options,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         with suppress(TypeError, ValueError):  # fit names the parameter that is out of its range
-            needs = Needs.of(self._recipe().weak_learner)
-            tags.input_tags.allow_nan = needs.fills or needs.missing
+            weak_learner = self._recipe().weak_learner
+            tags.input_tags.allow_nan = _encodes(weak_learner) or takes_missing(weak_learner)
         return tags
 
     @property
@@ -317,27 +306,23 @@ def read_as_training(model: Ensemble) -> dict[str, Any]:
     return column_attributes(Columns(next(iter(model.members.values())).n_features))
 
 
-def _categories(X: Any, categorical: Any, needs: Needs) -> dict[int, list[Any]]:
-    """Return the categories of the categorical columns of a training table."""
+def _encodes(weak_learner: Any) -> bool:
+    """Whether columns of 0 and 1 may replace categories, and means missing values."""
+    return all(isinstance(member, str) for member in members_of(weak_learner))
+
+
+def _categorical(X: Any, wanted: Any) -> list[int]:
+    """Return the categorical columns of a training table, whose shape is checked later."""
     if len(shape_of(X)) != 2:
-        return {}  # the shape is checked later
-    if is_sparse(X):
-        if not isinstance(categorical, str | None):
-            raise ValueError(
-                "X is sparse, with which categorical_features is not supported; leave it out, "
-                "or give an array that is not sparse."
-            )
-        return {}
-    columns = categorical_columns(X, categorical)
-    if columns and not (needs.categories or needs.encodes):
-        frame = frame_of(X)
-        names = [f if frame is None else frame.columns[f] for f in columns]
+        return []
+    if not is_sparse(X):
+        return categorical_columns(X, wanted)
+    if not isinstance(wanted, str | None):
         raise ValueError(
-            f"X has the categorical columns {shown(names)}, which weak_learner="
-            f"{shown(needs.weak_learner)} cannot take; write weak_learner='stump' or 'tree', or "
-            "encode them as numbers, such as by sklearn.preprocessing.OneHotEncoder."
+            "X is sparse, with which categorical_features is not supported; leave it out, or give "
+            "an array that is not sparse."
         )
-    return categories_of(X, columns)
+    return []
 
 
 def _directions(

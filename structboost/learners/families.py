@@ -116,8 +116,8 @@ def _inseparable(members: Sequence[Any]) -> list[list[WeakLearner]]:
     return groups
 
 
-def _named(weak_learner: Any) -> list[Any]:
-    """All families that ``weak_learner`` names, of all kinds."""
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return all families that ``weak_learner`` names, of all kinds."""
     if isinstance(weak_learner, Mapping):
         return [member for members in weak_learner.values() for member in _listed(members)]
     return _listed(weak_learner)
@@ -125,17 +125,17 @@ def _named(weak_learner: Any) -> list[Any]:
 
 def takes_missing(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take missing features (NaN)."""
-    return all(_declared(member, "takes_missing") for member in _named(weak_learner))
+    return all(_declared(member, "takes_missing") for member in members_of(weak_learner))
 
 
 def works_in_threads(weak_learner: Any) -> bool:
     """Whether one of the families that ``weak_learner`` names searches in several threads."""
-    return any(_declared(member, "in_threads") for member in _named(weak_learner))
+    return any(_declared(member, "in_threads") for member in members_of(weak_learner))
 
 
 def takes_sparse(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take sparse features."""
-    return all(map(_is_sparse, _named(weak_learner)))
+    return all(map(_is_sparse, members_of(weak_learner)))
 
 
 def _is_sparse(member: Any) -> bool:
@@ -272,10 +272,3 @@ def families_of(
             families.append(family)
         by_kind[kind] = families[0] if len(families) == 1 else UnionFamily(families)
     return by_kind
-
-
-def members_of(weak_learner: Any) -> list[Any]:
-    """Return all families that ``weak_learner`` names."""
-    if isinstance(weak_learner, Mapping):
-        return [member for of_kind in weak_learner.values() for member in members_of(of_kind)]
-    return list(weak_learner) if isinstance(weak_learner, list | tuple) else [weak_learner]
