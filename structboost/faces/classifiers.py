@@ -105,12 +105,12 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
             return self._fit_in_place(recipe, seed, X, y, sample_weight)
         y = label_vector(y)
-        table = self._training_table(X, y, recipe)
+        X, y, columns, recipe = self._read(X, y, recipe)
         classes, X, labels, weights, counts = classification_examples(
-            table.X, table.y, sample_weight, self.class_weight
+            X, y, sample_weight, self.class_weight
         )
         if len(classes) == 1:
-            state = column_attributes(table.columns) | {"classes_": classes, **recipe.of_constant}
+            state = column_attributes(columns) | {"classes_": classes, **recipe.of_constant}
             self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
             self._keep_link(recipe)
             return self
@@ -119,9 +119,8 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         held = None
         if self.early_stopping:
             examples, held = self._split(whole, classes[labels])
-        recipe = recipe.of_table(table.directions, table.categorical)
         problem = Problem(task, examples, self._folds, held, whole)
-        return self._train(recipe, problem, classes, table.columns)
+        return self._train(recipe, problem, classes, columns)
 
     def _split(self, examples: Examples, labels: NDArray[Any]) -> tuple[Examples, Examples]:
         """Return the examples to train on and those held out; not all that are equal are."""

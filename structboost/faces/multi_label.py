@@ -162,8 +162,8 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
         """
         recipe = self._recipe()
         # scikit-learn raises an error if there is no y.
-        table = self._training_table(X, None if y is None else "no_validation", recipe)
-        X = table.X
+        checked_y = None if y is None else "no_validation"
+        X, _, columns, recipe = self._read(X, checked_y, recipe)
         classes, indicator, form, _ = label_sets(y)
         edges = None
         if self.hierarchy is not None:
@@ -217,10 +217,10 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
             held,
             whole,
             self._held_out_score(task, as_given, lambda model: read | read_as_training(model)),
-            table.columns.n_features,
+            columns.n_features,
         )
-        fitted = recipe.of_table(table.directions, table.categorical).train(problem)
-        self._keep(task, fitted, **read, **column_attributes(table.columns))
+        fitted = recipe.train(problem)
+        self._keep(task, fitted, **read, **column_attributes(columns))
         return self
 
     @override

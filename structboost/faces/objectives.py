@@ -32,7 +32,7 @@ from structboost.objectives.values import (
 from structboost.training.boosting import AUTO
 from structboost.training.engines import Engine
 from structboost.training.history import fit_in_words
-from structboost.validation import checked_positive, checked_whole_number, shown
+from structboost.validation import checked_choice, checked_positive, checked_whole_number, shown
 
 LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
 HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS = "hinge", "svm", "exponential", "l1_log_loss"
@@ -65,7 +65,6 @@ _READ: dict[str, tuple[str, ...]] = {
 # The log-loss of one linear function.
 _READ_BY_LINEAR = ("C", "tol", "l1_ratio")
 _CHECKED = tuple(dict.fromkeys((*LogLoss.parameters(), *_READ[HINGE])))
-_OF_THE_HINGE = ("one_slack", "m_slack")
 _OF_FORMULATION = (
     "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack', or write "
     "objective= in place of formulation=."
@@ -141,12 +140,7 @@ def check_parameters(
             f"{name} is {shown(values[name])}, which {about} does not read; "
             f"{_remedy(name, values[name], choices)}"
         )
-    formulation = values.get("formulation")
-    if not any(is_same(formulation, one) for one in (AUTO, *_OF_THE_HINGE)):
-        raise ValueError(
-            f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
-            f"{_OF_FORMULATION}"
-        )
+    checked_choice(values["formulation"], "formulation", (AUTO, "one_slack", "m_slack"))
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
         raise ValueError(
             f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "
@@ -309,15 +303,12 @@ class ObjectiveFace(BoostedFace):
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
-        choices = []
-        if hasattr(self, "learning_rate_"):
-            choices.append(f"learning rate {self.learning_rate_:.3g}")
-        if hasattr(self, "max_features_"):
-            choices.append(f"max_features {self.max_features_:.3g}")
-        if hasattr(self, "max_depth_"):
-            choices.append(f"depth {self.max_depth_}")
-        if hasattr(self, "category_penalty_"):
-            choices.append(f"category_penalty {self.category_penalty_:.3g}")
+        words = {
+            "learning_rate_": "learning rate", "max_features_": "max_features",
+            "max_depth_": "depth", "category_penalty_": "category_penalty",
+        }  # fmt: skip
+        values = vars(self)
+        choices = [f"{text} {values[name]:.3g}" for name, text in words.items() if name in values]
         if self.temperature_ is not None:
             choices.append(f"temperature {self.temperature_:.3g}")
         formulation = self.formulation_ if self.minimised_ == HINGE else ""

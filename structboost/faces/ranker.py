@@ -151,8 +151,7 @@ class StructBoostRanker(ObjectiveFace, TableFace):
         recipe = self._recipe()
         y = label_vector(y, wanted="a finite number")
         check_relevance(y)
-        table = self._training_table(X, y, recipe, y_numeric=True)
-        X, y = table.X, table.y
+        X, y, columns, recipe = self._read(X, y, recipe, y_numeric=True)
         ids = _query_ids(len(y), qid, group)
         queries = _split_queries(y, ids)
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
@@ -180,10 +179,10 @@ class StructBoostRanker(ObjectiveFace, TableFace):
                 held,
                 whole,
                 self._score_of_queries(task),
-                table.columns.n_features,
+                columns.n_features,
             )
-            fitted = recipe.of_table(table.directions, table.categorical).train(problem)
-        self._keep(task, fitted, **column_attributes(table.columns))
+            fitted = recipe.train(problem)
+        self._keep(task, fitted, **column_attributes(columns))
         return self
 
     def decision_function(self, X: Any) -> FloatArray:

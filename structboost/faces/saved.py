@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +16,7 @@ from structboost._typing import IntArray, override
 from structboost.errors import ModelFileError
 from structboost.faces.label_types import plain_classes
 from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import DamagedFileError, whole_number
+from structboost.files.schema import DamagedFileError, finite_number, whole_number
 from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.objectives.values import flat
@@ -126,10 +125,8 @@ def saved_link(values: Any) -> SoftmaxLink | None:
     """Return the link of a saved classifier, or None if it has no probabilities."""
     if values is None:
         return None
-    is_pair = isinstance(values, list) and len(values) == 2
-    if not is_pair or not all(isinstance(one, float) and math.isfinite(one) for one in values):
-        raise DamagedFileError(f"its link to probabilities is {shown(values)}")
-    return SoftmaxLink(*values)
+    sharpness, margin = (finite_number(value, "link to probabilities") for value in values)
+    return SoftmaxLink(sharpness, margin)
 
 
 def saved_names(names: Any, n_features: int) -> list[str] | None:

@@ -185,9 +185,11 @@ class TableFace(BoostedFace):
     def _recipe(self) -> Recipe:
         """Return the fit that the parameters describe, or raise if they are out of their range."""
 
-    def _training_table(self, X: Any, y: Any, recipe: Recipe, **options: Any) -> TrainingTable:
-        """Read the table of a fit by this recipe."""
-        return training_table(
+    def _read(
+        self, X: Any, y: Any, recipe: Recipe, **options: Any
+    ) -> tuple[Any, Any, Columns, Recipe]:
+        """Read the table of a fit, and return it, y, its columns and the recipe for them."""
+        table = training_table(
             self,
             X,
             y,
@@ -196,6 +198,8 @@ class TableFace(BoostedFace):
             are_shared=recipe.shares_learners,
             **options,
         )
+        fitting = recipe.of_table(table.directions, table.categorical)
+        return table.X, table.y, table.columns, fitting
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

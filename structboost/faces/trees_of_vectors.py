@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
+from structboost.learners.families import members_of
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.union import UNION, UnionTable
 from structboost.model.ensemble import Ensemble, KindEnsemble
@@ -25,8 +26,7 @@ def members_on_vectors(weak_learner: Any) -> set[Any]:
     """Return the names of the weak learners on vectors, where these have others than names."""
     if not isinstance(weak_learner, Mapping) or "vector" not in weak_learner:
         return set()
-    of_vectors = weak_learner["vector"]
-    members = list(of_vectors) if isinstance(of_vectors, list | tuple) else [of_vectors]
+    members = members_of(weak_learner["vector"])
     return {one if isinstance(one, str) else type(one) for one in members}
 
 
