@@ -40,8 +40,6 @@ _CHOSEN = (
 )  # fmt: skip
 # Parameters that an estimator passes on unchanged, if it has them.
 _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
-# Attributes of an estimator that its model for held-out parts does not have.
-_OF_INPUTS = ("feature_names_in_", "link_", "minimised_")
 
 
 @estimator
@@ -253,8 +251,7 @@ class BoostedFace(SavedEstimator, Documented, BaseEstimator):
 
         def held_out(model: Ensemble, fold: Fold) -> tuple[Any, Any, Any]:
             twin = copy(self)
-            for name in _OF_INPUTS:
-                twin.__dict__.pop(name, None)
+            twin.__dict__.pop("feature_names_in_", None)
             state = {"model_": model, "task_": task, "temperature_": None}
             twin.__dict__.update(state | dict(prepared(model)))
             return twin, fold.held_X, as_given(fold.held_Y)

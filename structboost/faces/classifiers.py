@@ -110,7 +110,8 @@ class BoostedClassifier(LabelledClassifier, TableFace):
             X, y, sample_weight, self.class_weight
         )
         if len(classes) == 1:
-            state = column_attributes(columns) | {"classes_": classes, **recipe.of_constant}
+            state = column_attributes(columns) | {"classes_": classes}
+            state |= getattr(recipe.choices, "of_constant", {})
             self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
             self._keep_link(recipe)
             return self

@@ -176,6 +176,7 @@ class BoundedNorm:
     pairs: str
     seed: int
 
+    # Attributes where y has one class.
     of_constant: ClassVar[dict[str, Any]] = {
         "theta_": 0.0, "theta_path_": [], "theta_path_end_": "",
     }  # fmt: skip

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
@@ -340,7 +339,7 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(true))
         right = (true == predicted).all(axis=1)
-        return float(accuracy_score(np.ones(len(right)), right, sample_weight=sample_weight))
+        return float(np.average(right, weights=sample_weight))
 
     def outputs_for_metrics(
         self, true: Any, predicted: Any, sample_weight: Any

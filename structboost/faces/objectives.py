@@ -32,7 +32,7 @@ from structboost.objectives.values import (
 from structboost.training.boosting import AUTO
 from structboost.training.engines import Engine
 from structboost.training.history import fit_in_words
-from structboost.validation import checked_choice, checked_positive, checked_whole_number, shown
+from structboost.validation import checked_positive, checked_whole_number, shown
 
 LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
 HINGE, SVM, EXPONENTIAL, L1_LOG_LOSS = "hinge", "svm", "exponential", "l1_log_loss"
@@ -140,7 +140,12 @@ def check_parameters(
             f"{name} is {shown(values[name])}, which {about} does not read; "
             f"{_remedy(name, values[name], choices)}"
         )
-    checked_choice(values["formulation"], "formulation", (AUTO, "one_slack", "m_slack"))
+    formulation = values["formulation"]
+    if formulation not in (AUTO, "one_slack", "m_slack"):
+        raise ValueError(
+            f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
+            f"{_OF_FORMULATION}"
+        )
     if objective == SVM and not (is_linear(weak_learner) or is_same(weak_learner, AUTO)):
         raise ValueError(
             f"weak_learner is {shown(weak_learner)}, and objective='svm' fits one linear function; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +22,6 @@ from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.registry import formulation_of
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score
-from structboost.tasks.code import CodeTask
 from structboost.training.boosting import AUTO, Callback, StructBoost
 from structboost.training.engines import engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
@@ -111,11 +110,9 @@ class Fitted:
     @classmethod
     def of(cls, trainer: Any) -> Fitted:
         """Return the result of a trainer."""
-        temperature = getattr(trainer, "temperature_", None)
-        return cls(
-            trainer.model_, trainer.history_, trainer.objective_, trainer.C_, trainer.ending_,
-            temperature, max(1, trainer.model_.n_stages),
-        )  # fmt: skip
+        n_stages = max(1, trainer.model_.n_stages)
+        facts = trainer.objective_, trainer.C_, trainer.ending_, trainer.temperature_
+        return cls(trainer.model_, trainer.history_, *facts, n_stages)
 
     def keep_round(self, stage: int) -> None:
         """Go back to the model and the records of a round, from 0."""
@@ -146,9 +143,6 @@ class Fitted:
 
 class Choices(Protocol):
     """Choices that a fit makes before it trains, and what follows from them."""
-
-    # Attributes where y has one class.
-    of_constant: ClassVar[dict[str, Any]]
 
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
         """Choose what the recipe leaves open, and fit it."""
@@ -218,11 +212,6 @@ class Recipe:
             )
         return replace(self, directions=directions, categorical=categorical)
 
-    @property
-    def of_constant(self) -> dict[str, Any]:
-        """Attributes of choices, where y has one class."""
-        return {} if self.choices is None else self.choices.of_constant
-
     def trainer(self, task: Task, **changed: Any) -> Any:
         """Return a trainer, with some settings changed."""
         trainer: Any
@@ -282,7 +271,7 @@ class Recipe:
         if self.objective:
             fitted.chosen["minimised_"] = self.objective
         if self.is_default_end:
-            _warn_of_few_rounds(fitted)
+            warn_of_few_rounds(fitted)
         return fitted
 
     def _kept(self, trainer: StructBoost, fitted: Fitted) -> Fitted:
@@ -378,18 +367,14 @@ def _check_one_score(task: Task) -> None:
     """Raise ValueError unless the task has one score, which can rise or fall."""
     if [kind.n_channels for kind in task.kinds.values()] == [1]:
         return
-    if isinstance(task, CodeTask) and task.n_classes == 2:
-        raise ValueError(
-            f"monotonic_cst needs one score for two classes, and {type(task).__name__} has one for "
-            "each class or bit of a code; write StructBoostClassifier or MultiBoostCWClassifier."
-        )
     raise ValueError(
-        "monotonic_cst is for two classes and for rankers; scores of several classes have no "
-        "common direction. Leave it out."
+        f"monotonic_cst needs one score for two classes or for a ranker, and {type(task).__name__} "
+        "has several, which have no common direction; leave it out, or, for two classes, write "
+        "StructBoostClassifier or MultiBoostCWClassifier."
     )
 
 
-def _warn_of_few_rounds(fitted: Fitted) -> None:
+def warn_of_few_rounds(fitted: Fitted) -> None:
     """Warn if the default number of rounds ended training while the held-out loss fell."""
     losses = {entry["round"]: entry.get("held_out_loss") for entry in fitted.history}
     measured = {n: loss for n, loss in losses.items() if loss is not None}

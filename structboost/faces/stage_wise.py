@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -226,8 +226,6 @@ class StageWise:
     max_features: float | str
     is_likelihood: bool
     tries_long_steps: bool = False
-
-    of_constant: ClassVar[dict[str, Any]] = {}
 
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
         """Choose the settings that are left open, train, and fit the temperature."""

@@ -408,10 +408,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         """Return the features on which pairs of tags depend, if there are any."""
         if self.transition_features is None:
             return None
-        is_read = self.objective == SVM or (
-            self.objective == LOG_LOSS and (is_same(self.weak_learner, AUTO) or is_linear)
-        )
-        if not is_read:
+        takes_auto = self.objective == LOG_LOSS and is_same(self.weak_learner, AUTO)
+        if not (is_linear or takes_auto):
             raise ValueError(
                 "transition_features is set, which only one linear function with "
                 "objective='log_loss' or 'svm' reads; leave it out, or leave out objective and "
@@ -548,7 +546,7 @@ def _takes_active(weak_learner: Any) -> bool:
     """Whether sparse tokens of zeros and ones may stay sparse."""
     if isinstance(weak_learner, Mapping):
         return "vector" in weak_learner
-    return any(is_same(weak_learner, name) for name in (AUTO, "stump", "linear"))
+    return isinstance(weak_learner, str) and weak_learner in (AUTO, "stump", "linear")
 
 
 def _chooses_C(face: StructBoostTagger, is_active: bool) -> bool:

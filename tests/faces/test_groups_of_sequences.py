@@ -46,11 +46,11 @@ def folds_of(monkeypatch, **settings):
     X, y, groups = documents(**settings)
     found = []
 
-    def folds(inputs, outputs, weights, groups, random_state):
+    def folds(inputs, outputs, weights, groups, **options):
         found.extend(random_folds(inputs, outputs, weights, groups=groups))
         return found
 
-    monkeypatch.setattr("structboost.faces.base.random_folds", folds)
+    monkeypatch.setattr("structboost.faces.tagger.random_folds", folds)
     return X, y, groups, found
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from structboost import StructBoostTagger
 from structboost.contract.parts import StackedParts
+from structboost.faces import tagger
 from structboost.faces.outside_offset import chosen_offset
 from structboost.selection import Fold
 from structboost.tasks import ChainTask
@@ -137,9 +138,12 @@ def test_groups_are_held_out_as_a_whole_where_c_is_given(monkeypatch):
     X, y = chunks(60)
     groups = np.repeat(np.arange(6), 10)
     held = []
-    monkeypatch.setattr(
-        StructBoostTagger, "_choose_offset", lambda tagger, task, folds: held.extend(folds)
-    )
+
+    def kept(task, classes, folds):
+        held.extend(folds)
+        return 0.0
+
+    monkeypatch.setattr(tagger, "chosen_offset", kept)
     StructBoostTagger(C=30.0, random_state=0).fit(X, y, groups=groups)
     assert len(held) == 5
     for fold, _ in held:
@@ -174,9 +178,7 @@ def test_a_shift_needs_the_tag_o():
 def test_taggers_of_folds_whose_tags_nobody_reads_choose_no_shift(monkeypatch):
     X, y = chunks(60)
     calls = []
-    choose = StructBoostTagger._choose_offset
-    monkeypatch.setattr(
-        StructBoostTagger, "_choose_offset", lambda *of: calls.append(1) or choose(*of)
-    )
+    choose = tagger.chosen_offset
+    monkeypatch.setattr(tagger, "chosen_offset", lambda *of: calls.append(1) or choose(*of))
     TwoStageTagger(StructBoostTagger(random_state=0), word="word", folds=2).fit(X, y)
     assert len(calls) == 2

@@ -16,6 +16,7 @@ from structboost import (
     StructuredSVMClassifier,
     save_report,
 )
+from structboost.faces.recipe import Fitted, warn_of_few_rounds
 from structboost.training.history import ENDINGS, ending_in_words
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -136,32 +137,32 @@ def test_trainers_name_their_formulation_and_the_svm_itself(capsys):
     assert "ended because the gap is at most tol" in line
 
 
-def fit_of_falling_losses(losses, **parameters):
-    """A face whose history has these held-out losses, a round every 20."""
-    model = StructBoostClassifier(**parameters)
-    model.history_ = [
+def fit_of_falling_losses(losses, ending="max_rounds"):
+    """A fit whose history has these held-out losses, a round every 20."""
+    history = [
         {"round": n, "held_out_loss": losses[n // 20 - 1] if n % 20 == 0 else None}
         for n in range(1, 20 * len(losses) + 1)
     ]
-    model.ending_ = "max_rounds"
-    return model
+    return Fitted(None, history, 0.0, 1.0, ending)
 
 
 @pytest.mark.filterwarnings("error")
 def test_the_default_number_of_rounds_warns_where_the_held_out_loss_still_falls():
     falling = 0.5 * 0.98 ** np.arange(10)
     with pytest.warns(ConvergenceWarning, match=r"after 200 rounds.*10 %.*such as max_iter=400"):
-        fit_of_falling_losses(falling)._warn_of_few_rounds()
+        warn_of_few_rounds(fit_of_falling_losses(falling))
     # A number that was asked for, a loss that rises, or that fell long ago or by little.
-    fit_of_falling_losses(falling, max_iter=200)._warn_of_few_rounds()
-    fit_of_falling_losses(falling[::-1])._warn_of_few_rounds()
-    fit_of_falling_losses(np.append(falling, falling[-1]))._warn_of_few_rounds()
-    fit_of_falling_losses(np.full(10, 0.5))._warn_of_few_rounds()
-    fit_of_falling_losses(0.5 * 0.995 ** np.arange(10))._warn_of_few_rounds()
-    fit_of_falling_losses(falling[:3])._warn_of_few_rounds()
-    ended = fit_of_falling_losses(falling)
-    ended.ending_ = "held_out"
-    ended._warn_of_few_rounds()
+    assert StructBoostClassifier()._recipe().is_default_end
+    assert not StructBoostClassifier(max_iter=200)._recipe().is_default_end
+    for losses in (
+        falling[::-1],
+        np.append(falling, falling[-1]),
+        np.full(10, 0.5),
+        0.5 * 0.995 ** np.arange(10),
+        falling[:3],
+    ):
+        warn_of_few_rounds(fit_of_falling_losses(losses))
+    warn_of_few_rounds(fit_of_falling_losses(falling, "held_out"))
 
 
 @pytest.mark.slow
@@ -172,8 +173,8 @@ def test_default_fits_of_small_tables_do_not_warn_of_few_rounds(face, recwarn):
 
 
 def test_a_default_fit_that_ends_too_early_warns_with_the_remedy(monkeypatch):
-    monkeypatch.setattr("structboost.faces.boosted._MOST_ROUNDS_THAT_END", 200)
-    monkeypatch.setattr("structboost.faces.boosted._STILL_FALLING", {100: 0.001, 20: 0.001})
+    monkeypatch.setattr("structboost.faces.stage_wise._MOST_ROUNDS_THAT_END", 200)
+    monkeypatch.setattr("structboost.faces.recipe._STILL_FALLING", {100: 0.001, 20: 0.001})
     signs = np.random.default_rng(0).normal(size=(1500, 10))
     product = (signs[:, :3].prod(axis=1) > 0).astype(int)
     model = StructBoostClassifier(max_features=1.0, random_state=0)

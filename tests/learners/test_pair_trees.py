@@ -14,6 +14,7 @@ from structboost import (
     StructBoostClassifier,
     StructBoostRanker,
 )
+from structboost.faces.tables import later_table
 from structboost.files.schema import DamagedFileError
 from structboost.learners import PairTreeFamily
 from structboost.learners.pair_search import BY_SETS, best_children
@@ -285,7 +286,7 @@ def fitted():
 
 def test_tables_of_features_and_pairs_give_the_scores(fitted):
     model, frame = fitted
-    rows = model._table(frame, reset=False)
+    rows = later_table(model, frame)
     tables = model.model_.compile()
     assert isinstance(tables, PairTables)
     n_single, n_pairs = len(tables.steps.features), len(tables.pairs)
@@ -307,7 +308,7 @@ def test_contributions_are_shapley_values(fitted):
     background, rows = frame[:7], frame[20:23]
     values, base = model.contributions(rows, background)
     np.testing.assert_allclose(base, model.decision_function(background).mean(axis=0))
-    table, behind = (model._table(part, reset=False) for part in (rows, background))
+    table, behind = (later_table(model, part) for part in (rows, background))
     order = np.random.default_rng(0).permutation(table.shape[1])
     for row, own in zip(table, values, strict=True):
         for feature in range(len(row)):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from structboost import MultiBoostCWClassifier, ShapeDisplay, StructBoostClassifier
+from structboost.faces.tables import later_table
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -97,6 +98,6 @@ def test_holes_and_categories_are_drawn_beside_the_numbers():
         "blue", "grey", "red", "missing",
     ]  # fmt: skip
     assert np.abs(sizes.get_xlim()).max() < 10
-    rows = model._table(frame, reset=False)
+    rows = later_table(model, frame)
     expected = model.model_.members["x"].learners.responses(rows).T @ model.model_.matrix()
     np.testing.assert_allclose(model.model_.compile().scores(rows), expected)

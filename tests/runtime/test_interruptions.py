@@ -18,7 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from structboost import MulticlassTask, StructBoost, StructBoostClassifier, StructuredSVM
 from structboost.errors import InterruptedFitWarning
-from structboost.faces import tree_settings
+from structboost.faces import stage_wise
 from structboost.objectives import Exponential
 from structboost.objectives.norm_bounded import NormBounded
 from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
@@ -270,7 +270,7 @@ def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed,
     X, y = noisy(n_classes=3, n=120)
     model = StructBoostClassifier(max_iter=2).fit(X, y)
     before = dict(vars(model))
-    tried = tree_settings.run_without_model
+    tried = stage_wise.run_without_model
 
     def pressed(*args):
         if not is_pressed:
@@ -278,7 +278,7 @@ def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed,
         press()
         return tried(*args)
 
-    monkeypatch.setattr(tree_settings, "run_without_model", pressed)
+    monkeypatch.setattr(stage_wise, "run_without_model", pressed)
     words = r"fit was interrupted before it had a model; the object is as it was before fit\."
     with pytest.raises(KeyboardInterrupt, match=words if is_pressed else "^of the user$"):
         model.fit(X, y)
