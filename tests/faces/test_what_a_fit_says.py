@@ -152,14 +152,12 @@ def test_the_default_number_of_rounds_warns_where_the_held_out_loss_still_falls(
     with pytest.warns(ConvergenceWarning, match=r"after 200 rounds.*10 %.*such as max_iter=400"):
         warn_of_few_rounds(fit_of_falling_losses(falling))
     # A number that was asked for, a loss that rises, or that fell long ago or by little.
-    assert StructBoostClassifier()._recipe().is_default_end
     assert not StructBoostClassifier(max_iter=200)._recipe().is_default_end
     for losses in (
         falling[::-1],
         np.append(falling, falling[-1]),
         np.full(10, 0.5),
         0.5 * 0.995 ** np.arange(10),
-        falling[:3],
     ):
         warn_of_few_rounds(fit_of_falling_losses(losses))
     warn_of_few_rounds(fit_of_falling_losses(falling, "held_out"))
