@@ -40,9 +40,7 @@ from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
-from structboost.tasks.binary import BinaryTask
-from structboost.tasks.codings import CodedTask
-from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask, saved_tree
 from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import rows_of

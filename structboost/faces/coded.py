@@ -23,8 +23,8 @@ from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import fold_of, merged_copies, shuffled_parts
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
-from structboost.tasks.codings import CodedTask, coding_matrix, random_column
-from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.classes import CodedTask, MulticlassTask
+from structboost.tasks.codings import coding_matrix, random_column
 from structboost.validation import (
     checked_callbacks,
     checked_choice,

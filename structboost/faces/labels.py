@@ -24,9 +24,7 @@ from structboost.faces.label_types import (
     plain_array,
 )
 from structboost.faces.table_forms import frame_of
-from structboost.tasks.binary import BinaryTask
-from structboost.tasks.codings import CodedTask
-from structboost.tasks.multiclass import MulticlassTask
+from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
 from structboost.tasks.tables import merge_repeated_rows
 from structboost.tasks.taxonomy import TaxonomyTask, label_tree
 from structboost.validation import (

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import real_array, refuse, whole_array
+from structboost.inference.arguments import Shape, real_array, refuse, whole_array
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_positive, shown
 
 # Boxes beyond this take gigabytes.
 _MOST_BOXES = 1e7
-_BOX = "x, y, width and height, the last two above 0"
+_BOX = "x, y, width and height of a box, the last two above 0"
 # Most steps along a radius: a disc of more has more boxes than memory.
 _MOST_STEPS = 10_000
 
@@ -42,7 +42,7 @@ def intersection_over_union(box: ArrayLike, boxes: ArrayLike) -> FloatArray:
     >>> intersection_over_union([0, 0, 2, 2], [[0, 0, 2, 2], [1, 0, 2, 2]]).round(3).tolist()
     [1.0, 0.333]
     """
-    return overlaps(_checked_box(box), checked_boxes(boxes))
+    return overlaps(checked_boxes(box, "box", (4,)), checked_boxes(boxes))
 
 
 def most_violated_box(true: int, boxes: ArrayLike, scores: ArrayLike) -> tuple[int, float]:
@@ -129,19 +129,15 @@ def candidate_boxes(
             f"radius is {radius!r} and step {step!r}, which gives more than {_MOST_BOXES:g} boxes; "
             "give a smaller radius or a larger step."
         )
-    return boxes_around(_checked_box(box), radius, step, tuple(sizes.tolist()))
+    return boxes_around(checked_boxes(box, "box", (4,)), radius, step, tuple(sizes.tolist()))
 
 
-def checked_boxes(boxes: ArrayLike) -> FloatArray:
+def checked_boxes(
+    boxes: ArrayLike, name: str = "boxes", shape: Shape = ("n_boxes", 4)
+) -> FloatArray:
     """Check boxes ``x, y, width, height``, finite numbers of shape (n_boxes, 4), with an area."""
-    table = real_array(boxes, "boxes", ("n_boxes", 4))
-    refuse(table, (table[:, 2:] <= 0).any(axis=1), "boxes", _BOX)
-    return table
-
-
-def _checked_box(box: ArrayLike) -> FloatArray:
-    table = real_array(box, "box", (4,))
-    refuse(table, np.append([False, False], table[2:] <= 0), "box", _BOX)
+    table = real_array(boxes, name, shape)
+    refuse(table, (table <= 0) & [False, False, True, True], name, _BOX)
     return table
 
 

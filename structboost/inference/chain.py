@@ -55,9 +55,8 @@ def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
     >>> viterbi(emissions, [[0.0, float("-inf")], [0.0, 0.0]]).tolist()
     [1, 1, 1]
     """
-    sequence = _one_sequence(emissions, transitions)
-    tags = np.zeros(len(sequence[0]), np.int64)
-    if best_sequences(*sequence, tags, *space_of_search(*sequence)) >= 0:
+    tags, impossible = best_tags(_one_sequence(emissions, transitions))
+    if impossible >= 0:
         raise _all_forbidden()
     return tags
 
@@ -104,11 +103,7 @@ def forward_backward(
     >>> of_pairs.round(3).tolist()
     [[0.5, 0.0], [0.0, 0.5]]
     """
-    sequence = _one_sequence(emissions, transitions)
-    of_tags, of_pairs = np.zeros(sequence[0].shape), np.zeros(sequence[1].shape)
-    log_sums = np.zeros(1)
-    space = space_of_sums(sequence[3], sequence[0].shape[1])
-    tag_probabilities(*sequence, of_tags, of_pairs, log_sums, space)
+    of_tags, of_pairs, log_sums = sums_of_tags(_one_sequence(emissions, transitions))
     if log_sums[0] == -np.inf:
         raise _all_forbidden()
     return of_tags, of_pairs.reshape(np.shape(transitions)), float(log_sums[0])
@@ -140,6 +135,21 @@ ONE_ROW: Any = np.int64(0)
 NEXT_ROW: Any = np.int64(1)
 # Scores of tags and of pairs, allowed pairs, first token and first row of each sequence, row_step.
 Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int | None]
+
+
+def best_tags(sequences: Sequences) -> tuple[IntArray, int]:
+    """Return the best tags of all sequences, and the first without allowed tags, or -1."""
+    tags = np.empty(len(sequences[0]), np.int64)
+    return tags, best_sequences(*sequences, tags, *space_of_search(*sequences))
+
+
+def sums_of_tags(sequences: Sequences) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the arrays that :func:`tag_probabilities` fills."""
+    of_tags, of_pairs = np.zeros(sequences[0].shape), np.zeros(sequences[1].shape)
+    log_sums = np.zeros(len(sequences[4]))
+    space = space_of_sums(sequences[3], sequences[0].shape[1])
+    tag_probabilities(*sequences, of_tags, of_pairs, log_sums, space)
+    return of_tags, of_pairs, log_sums
 
 
 @compiled

@@ -180,34 +180,46 @@ def _sums(values: FloatArray, starts: IntArray) -> FloatArray:
     return np.bincount(owners, values, len(starts) - 1).astype(np.float64)
 
 
-def _places(nodes: IntArray, n: int) -> IntArray:
-    """Return the place of each node in a list of nodes, or -1 if it is not listed."""
-    places = np.full(n, -1, np.int64)
+def _part(
+    scores: PairwiseScores, chosen: NDArray[np.bool_], n_labels: int
+) -> tuple[IntArray, FloatArray, IntArray, FloatArray, IntArray]:
+    """Return nodes, their scores, edges between them, tables and graphs of these, of some graphs.
+
+    Each node has ``n_labels``.
+    """
+    nodes = np.flatnonzero(np.repeat(chosen, np.diff(scores.first_nodes)))
+    owners = np.repeat(np.arange(len(chosen)), np.diff(scores.first_edges))
+    rows = np.flatnonzero(chosen[owners])
+    places = np.empty(len(scores.starts), np.int64)
     places[nodes] = np.arange(len(nodes))
-    return places
+    return (
+        nodes,
+        scores.unary[scores.starts[nodes][:, None] + np.arange(n_labels)],
+        places[scores.edges[rows]],
+        scores.tables[scores.table_starts[rows][:, None] + np.arange(n_labels**2)],
+        owners[rows],
+    )
 
 
 def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: NDArray[np.bool_]) -> None:
     """Label and mark the graphs of two labels whose scores are submodular."""
-    counts = np.diff(scores.starts)
-    binary = ~done & (_sums(counts != 2.0, scores.first_nodes) == 0)
-    owners = np.repeat(np.arange(len(done)), np.diff(scores.first_edges))
-    rows = np.flatnonzero(binary[owners])
-    if not len(rows):
+    binary = ~done & (_sums(np.diff(scores.starts) != 2.0, scores.first_nodes) == 0)
+    *_, tables, owners = _part(scores, binary, 2)
+    binary[owners[_gains(tables) < 0]] = False
+    if not binary.any():
         return
-    tables = scores.tables[scores.table_starts[rows][:, None] + np.arange(4)]
-    gains = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
-    binary[owners[rows[gains < 0]]] = False
-    rows, tables = rows[binary[owners[rows]]], tables[binary[owners[rows]]]
-    nodes = np.flatnonzero(np.repeat(binary, np.diff(scores.first_nodes)))
-    edges = _places(nodes, len(labels))[scores.edges[rows]]
+    nodes, unary, edges, tables, _ = _part(scores, binary, 2)
     # Kolmogorov and Zabih, PAMI 2004, section 4.1, for minus the scores.
-    energies = -scores.unary[scores.starts[nodes][:, None] + np.arange(2)]
+    energies = -unary
     energies[:, 1] += np.bincount(edges[:, 0], tables[:, 0] - tables[:, 2], len(nodes))
     energies[:, 1] += np.bincount(edges[:, 1], tables[:, 2] - tables[:, 3], len(nodes))
-    gains = tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2]
-    labels[nodes] = min_cut_labels(energies, edges, gains, np.zeros(len(edges)))
+    labels[nodes] = min_cut_labels(energies, edges, _gains(tables), np.zeros(len(edges)))
     done |= binary
+
+
+def _gains(tables: FloatArray) -> FloatArray:
+    """Compute by how much equal labels score more than different ones, of two labels."""
+    return np.asarray(tables[:, 0] + tables[:, 3] - tables[:, 1] - tables[:, 2])
 
 
 def _expand(
@@ -222,29 +234,31 @@ def _expand(
     n_labels = int(counts[0])
     open_ = ~done & (bounds - values > _SLIP * (1.0 + np.abs(values)))
     open_ &= _sums(counts != float(n_labels), scores.first_nodes) == 0
-    owners = np.repeat(np.arange(len(done)), np.diff(scores.first_edges))
-    rows = np.flatnonzero(open_[owners])
-    tables = scores.tables[scores.table_starts[rows][:, None] + np.arange(n_labels**2)]
-    equal, others = (
-        tables[:, :: n_labels + 1],
-        tables[:, np.flatnonzero(~np.eye(n_labels, dtype=bool))],
-    )
-    weights = equal[:, 0] - others[:, 0]
-    potts = (equal == equal[:, :1]).all(axis=1) & (others == others[:, :1]).all(axis=1)
-    open_[owners[rows[~potts | (weights < 0)]]] = False
-    within = open_[owners[rows]]
-    nodes = np.flatnonzero(np.repeat(open_, np.diff(scores.first_nodes)))
+    *_, tables, owners = _part(scores, open_, n_labels)
+    is_equal = np.eye(n_labels, dtype=bool).ravel()
+    potts = np.where(is_equal, tables[:, :1], tables[:, 1:2])
+    open_[owners[(tables != potts).any(axis=1) | (tables[:, 0] < tables[:, 1])]] = False
+    nodes, unary, edges, tables, _ = _part(scores, open_, n_labels)
     if not len(nodes):
         return
     expanded = labels.copy()
     expanded[nodes] = alpha_expansion_labels(
-        -scores.unary[scores.starts[nodes][:, None] + np.arange(n_labels)],
-        _places(nodes, len(labels))[scores.edges[rows[within]]],
-        weights[within],
+        -unary,
+        edges,
+        tables[:, 0] - tables[:, 1],
         np.repeat(np.arange(len(done)), np.diff(scores.first_nodes))[nodes],
     )
     better = scores.values(expanded) > values
     labels[:] = np.where(np.repeat(better, np.diff(scores.first_nodes)), expanded, labels)
+
+
+@compiled
+def _beside(v: int, e: int, graphs: GraphArrays) -> tuple[int, int, int]:
+    """Return the other end of an edge, and the steps in its table by a label of v, and of that."""
+    starts, edges = graphs[1:3]
+    width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
+    other = edges[e, 0] + edges[e, 1] - v
+    return (other, 1, width) if edges[e, 1] == v else (other, width, 1)
 
 
 @compiled
@@ -281,9 +295,7 @@ def _label_forests(graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_
             v, e = order[k], edge_up[order[k]]
             if e < 0:
                 continue
-            above = edges[e, 0] + edges[e, 1] - v
-            width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
-            here, there = (1, width) if edges[e, 1] == v else (width, 1)
+            above, here, there = _beside(v, e, graphs)
             for a in range(starts[above + 1] - starts[above]):
                 most = -np.inf
                 for b in range(starts[v + 1] - starts[v]):
@@ -294,9 +306,8 @@ def _label_forests(graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_
             v, e = order[k], edge_up[order[k]]
             shift, here = 0, 0
             if e >= 0:
-                width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
-                here, there = (1, width) if edges[e, 1] == v else (width, 1)
-                shift = table_starts[e] + there * labels[edges[e, 0] + edges[e, 1] - v]
+                above, here, there = _beside(v, e, graphs)
+                shift = table_starts[e] + there * labels[above]
             most = -np.inf
             for b in range(starts[v + 1] - starts[v]):
                 value = best[starts[v] + b]
@@ -427,8 +438,7 @@ def _chosen(v: int, graphs: GraphArrays, messages: FloatArray, chosen: IntArray)
             if u > v:
                 value += messages[side, e, a]
             else:
-                width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
-                here, there = (1, width) if side == 1 else (width, 1)
+                u, here, there = _beside(v, e, graphs)
                 value += tables[table_starts[e] + a * here + chosen[u] * there]
         if value > most:
             label, most = a, value
@@ -634,23 +644,23 @@ def _sum_up(
     for e in own_edges:
         p, q = edges[e]
         width = starts[q + 1] - starts[q]
-        if held[p] >= 0 and held[q] >= 0:
-            total += tables[table_starts[e] + held[p] * width + held[q]]
-        elif held[p] >= 0:
-            for b in range(width):
-                below[starts[q] + b] += tables[table_starts[e] + held[p] * width + b]
-        elif held[q] >= 0:
-            for a in range(starts[p + 1] - starts[p]):
-                below[starts[p] + a] += tables[table_starts[e] + a * width + held[q]]
+        if held[p] >= 0 or held[q] >= 0:
+            for a in _labels(p, starts, held):
+                for b in _labels(q, starts, held):
+                    score = tables[table_starts[e] + a * width + b]
+                    if held[p] < 0:
+                        below[starts[p] + a] += score
+                    elif held[q] < 0:
+                        below[starts[q] + b] += score
+                    else:
+                        total += score
     terms = np.empty(messages.shape[1])
     for v in free:
         n, e = starts[v + 1] - starts[v], up[v]
         if e < 0:
             total += log_sum_exp(below[starts[v] : starts[v + 1]])
             continue
-        above = edges[e, 0] + edges[e, 1] - v
-        width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
-        here, there = (1, width) if edges[e, 1] == v else (width, 1)
+        above, here, there = _beside(v, e, graphs)
         for a in range(starts[above + 1] - starts[above]):
             for b in range(n):
                 terms[b] = below[starts[v] + b] + tables[table_starts[e] + a * there + b * here]
@@ -679,9 +689,7 @@ def _go_down(
             probabilities[labels] = np.exp(below[labels] - log_sum_exp(below[labels]))
         else:
             probabilities[labels] = 0.0
-            above = edges[e, 0] + edges[e, 1] - v
-            width = starts[edges[e, 1] + 1] - starts[edges[e, 1]]
-            here, there = (1, width) if edges[e, 1] == v else (width, 1)
+            above, here, there = _beside(v, e, graphs)
             for a in range(starts[above + 1] - starts[above]):
                 of_above = probabilities[starts[above] + a]
                 for b in range(starts[v + 1] - starts[v]):
@@ -692,17 +700,20 @@ def _go_down(
                     of_edges[cell] += weight * both
         of_nodes[labels] += weight * probabilities[labels]
     for v in cut:
+        probabilities[starts[v] + held[v]] = 1.0
         of_nodes[starts[v] + held[v]] += weight
     for e in own_edges:
         p, q = edges[e]
         width = starts[q + 1] - starts[q]
-        if held[p] >= 0 and held[q] >= 0:
-            of_edges[table_starts[e] + held[p] * width + held[q]] += weight
-        elif held[p] >= 0:
-            for b in range(width):
-                cell = table_starts[e] + held[p] * width + b
-                of_edges[cell] += weight * probabilities[starts[q] + b]
-        elif held[q] >= 0:
-            for a in range(starts[p + 1] - starts[p]):
-                cell = table_starts[e] + a * width + held[q]
-                of_edges[cell] += weight * probabilities[starts[p] + a]
+        if held[p] >= 0 or held[q] >= 0:
+            for a in _labels(p, starts, held):
+                for b in _labels(q, starts, held):
+                    both = probabilities[starts[p] + a] * probabilities[starts[q] + b]
+                    of_edges[table_starts[e] + a * width + b] += weight * both
+
+
+@compiled
+def _labels(v: int, starts: IntArray, held: IntArray) -> range:
+    """Return the labels of a node, which is one if it is held."""
+    n = starts[v + 1] - starts[v]
+    return range(held[v], held[v] + 1) if held[v] >= 0 else range(0, n)

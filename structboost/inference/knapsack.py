@@ -51,8 +51,11 @@ def solve_knapsack(values: ArrayLike, weights: ArrayLike, capacity: ArrayLike) -
     loads, limits = checked_loads(weights, capacity, table.shape[1])
     if len(limits) == 1 and limits[0] <= _LARGEST_CAPACITY and not (loads % 1).any():
         whole = np.minimum(loads[0], limits[0] + 1).astype(np.int64)
-        return best_fillings(table, whole, int(limits[0])).reshape(shape)
-    return best_fillings_by_branching(table, loads, limits).reshape(shape)
+        chosen = np.zeros(table.shape)
+        _fill_by_table(table, whole, int(limits[0]), chosen)
+    else:
+        chosen = best_fillings_by_branching(table, loads, limits)
+    return chosen.reshape(shape)
 
 
 def checked_loads(
@@ -64,17 +67,6 @@ def checked_loads(
     loads, _ = rows(weights, "weights", n_items)
     not_negative(loads, "weights", (len(limits), n_items))
     return loads, limits
-
-
-def best_fillings(values: FloatArray, weights: IntArray, capacity: int) -> FloatArray:
-    """Fill one capacity by dynamic programming, row by row, as :func:`solve_knapsack` does.
-
-    ``weights`` are whole numbers.  Of equally good choices, it is the one without the last item in
-    which they differ.
-    """
-    chosen = np.zeros(values.shape)
-    _fill_by_table(np.ascontiguousarray(values), weights, capacity, chosen)
-    return chosen
 
 
 def best_fillings_by_branching(
@@ -106,6 +98,10 @@ def best_fillings_by_branching(
 def _fill_by_table(
     values: FloatArray, weights: IntArray, capacity: int, chosen: FloatArray
 ) -> None:
+    """Fill one capacity by dynamic programming, row by row.
+
+    Of equally good choices, it is the one without the last item in which they differ.
+    """
     n_items = len(weights)
     best = np.empty(capacity + 1)
     taken = np.empty((n_items, capacity + 1), np.bool_)

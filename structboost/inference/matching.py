@@ -93,12 +93,18 @@ def sparse_assignment(scores: ArrayLike, pairs: ArrayLike, shape: tuple[int, int
     [1, 0]
     """
     sizes = whole_array(shape, "shape", (2,))
-    table = whole_array(pairs, "pairs", ("n_pairs", 2))
+    table = candidate_pairs(pairs, (int(sizes[0]), int(sizes[1])))
     values = real_array(scores, "scores", (len(table),))
-    refuse(table, (table >= sizes).any(axis=1), "pairs", f"members of sets of sizes {shape}")
-    if len(np.unique(table[:, 0] * sizes[1] + table[:, 1])) < len(table):
-        raise ValueError("pairs has a pair twice; give each pair once.")
     return best_candidates(values, table, (int(sizes[0]), int(sizes[1])))
+
+
+def candidate_pairs(pairs: ArrayLike, shape: tuple[int, int]) -> IntArray:
+    """Check pairs of members of sets of these sizes, each of which comes once."""
+    table = whole_array(pairs, "pairs", ("n_pairs", 2))
+    refuse(table, (table >= shape).any(axis=1), "pairs", f"members of sets of sizes {shape}")
+    if len(np.unique(table[:, 0] * shape[1] + table[:, 1])) < len(table):
+        raise ValueError("pairs has a pair twice; give each pair once.")
+    return table
 
 
 def best_matching(scores: FloatArray, *, only_positive: bool) -> IntArray:

@@ -59,10 +59,7 @@ def dag_shortest_path(costs: ArrayLike, arcs: ArrayLike, source: int, target: in
     places = np.argsort(nodes)
     order = np.argsort(places[pairs[:, 0]], kind="stable")
     tails, heads = np.ascontiguousarray(pairs.T)
-    used = np.zeros(table.shape)
-    if not _cheapest_paths(table, tails, heads, order, int(ends[0]), int(ends[1]), used):
-        raise ValueError(f"arcs have no path from source {ends[0]} to target {ends[1]}; add arcs.")
-    return used.reshape(shape)
+    return cheapest_paths(table, tails, heads, order, (int(ends[0]), int(ends[1]))).reshape(shape)
 
 
 def cheapest_paths(
@@ -71,10 +68,11 @@ def cheapest_paths(
     """Find the cheapest path for each row of costs, as :func:`dag_shortest_path` does.
 
     In ``order`` every arc into a node stands before all arcs out of it.  ``ends`` are the first and
-    the last node, which can be reached.
+    the last node.
     """
     used = np.zeros(costs.shape)
-    _cheapest_paths(np.ascontiguousarray(costs), tails, heads, order, *ends, used)
+    if not _cheapest_paths(np.ascontiguousarray(costs), tails, heads, order, *ends, used):
+        raise ValueError(f"arcs have no path from source {ends[0]} to target {ends[1]}; add arcs.")
     return used
 
 

@@ -117,16 +117,6 @@ def _nearest(costs: FloatArray, tour: IntArray) -> None:
 
 
 @compiled
-def _reverse(tour: IntArray, low: int, high: int) -> None:
-    while low < high:
-        swapped = tour[low]
-        tour[low] = tour[high]
-        tour[high] = swapped
-        low += 1
-        high -= 1
-
-
-@compiled
 def _two_opt(costs: FloatArray, tour: IntArray) -> None:
     """Reverse parts of the tour as long as that shortens it."""
     n = len(tour)
@@ -140,7 +130,7 @@ def _two_opt(costs: FloatArray, tour: IntArray) -> None:
                     continue
                 change = costs[a, c] + costs[b, d] - costs[a, b] - costs[c, d]
                 if change < -1e-12 * (costs[a, b] + costs[c, d]):
-                    _reverse(tour, i + 1, j)
+                    tour[i + 1 : j + 1] = tour[i + 1 : j + 1][::-1].copy()
                     better = True
 
 

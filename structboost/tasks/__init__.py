@@ -4,16 +4,13 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "binary": ["BinaryTask"],
     "boxes": ["BoxChoice", "BoxOverlapTask", "BoxTable"],
     "chain": ["ChainTask", "Stretch", "labelled_stretches"],
-    "codings": ["CodedTask"],
-    "enumerated": ["EnumeratedTask"],
+    "classes": ["BinaryTask", "CodedTask", "EnumeratedTask", "MulticlassTask"],
     "graph": ["GraphInput", "GraphTask"],
     "hierarchical": ["HierarchicalMultiLabelTask"],
     "matching": ["CandidatePairs", "MatchingTask"],
     "multi_label": ["MultiLabelTask"],
-    "multiclass": ["MulticlassTask"],
     "ranking": ["RankingTask"],
     "segments": ["SegmentTask"],
     "spanning_tree": ["SpanningTreeTask"],

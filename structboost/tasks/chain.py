@@ -16,14 +16,8 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
-from structboost.inference.chain import (
-    Sequences,
-    best_sequences,
-    space_of_search,
-    space_of_sums,
-    tag_probabilities,
-)
-from structboost.tasks.batch_task import BatchTask, alone
+from structboost.inference.chain import Sequences, best_tags, sums_of_tags
+from structboost.tasks.base import BatchTask, exchange, indicator
 from structboost.tasks.checks import (
     as_array,
     as_task_error,
@@ -33,8 +27,8 @@ from structboost.tasks.checks import (
     checked_size,
     forbidden_pairs,
     passes,
+    whole_vector,
 )
-from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import check_inputs, check_sequence, checked_flag, shown
 
 
@@ -87,19 +81,12 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     inputs: list[Any] = []
     outputs: list[IntArray] = []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        tags = as_array(y)
         as_task_error(check_sequence, _tokens(x), f"X[{i}]", "give (n_tokens, n_features)")
         n_tokens = len(_tokens(x))
-        if tags is None:
-            raise TaskError(f"Y[{{sample}}] is {shown(y)}; give a tag for each token.", i)
-        if tags.shape != (n_tokens,):
+        tags = whole_vector(y, "Y[{sample}]", "-1 where a tag is unknown", i)
+        if len(tags) != n_tokens:
             raise TaskError(
-                f"Y[{{sample}}] has shape {tags.shape} for {n_tokens} tokens; give a tag for each.",
-                i,
-            )
-        if len(tags) and tags.dtype.kind not in "iu":
-            raise TaskError(
-                f"Y[{{sample}}] is {shown(y)}; give whole numbers, -1 where a tag is unknown.", i
+                f"Y[{{sample}}] has {len(tags)} tags for {n_tokens} tokens; give one for each.", i
             )
         has_tag = np.concatenate(([False], tags >= 0, [False]))
         if has_tag[1:-1].all():
@@ -217,22 +204,15 @@ class ChainTask(BatchTask):
             )
         by_name = dict(zip(names, tables, strict=True))
         tokens = checked_features(_tokens(x), "(n_tokens, n_features)")
-        parts = {"token": tokens, "step": np.ones((1, 1))}
-        if self.vectors:
-            parts["vector"] = checked_features(by_name["vectors"], "(n_tokens, width) for vectors")
-            if len(parts["vector"]) != len(tokens):
-                raise TaskError(
-                    f"An input has {len(tokens)} tokens and {len(parts['vector'])} vectors; give a "
-                    "vector for each token."
-                )
-        if self.step_features:
-            steps = checked_features(by_name["steps"], "(n_steps, n_features) for steps")
-            if len(steps) != max(0, len(tokens) - 1):
-                raise TaskError(
-                    f"An input has {len(tokens)} tokens and {len(steps)} steps; give a step from "
-                    "each token to the next one."
-                )
-            parts["step"] = steps
+        parts, n = {"token": tokens, "step": np.ones((1, 1))}, len(tokens)
+        for kind, name, n_rows in (("vector", "vectors", n), ("step", "steps", max(0, n - 1))):
+            if name in by_name:
+                parts[kind] = checked_features(by_name[name], f"(n_{name}, n_features) for {name}")
+                if len(parts[kind]) != n_rows:
+                    raise TaskError(
+                        f"An input has {n} tokens and {len(parts[kind])} {name}; give a vector for "
+                        "each token, and a step from each token to the next one."
+                    )
         return parts
 
     @override
@@ -256,10 +236,6 @@ class ChainTask(BatchTask):
     @override
     def loss_scores(self, x: Any, y: Any) -> dict[str, NDArray[np.bool_]]:
         return {"token": np.arange(self.n_tags) != self._checked(y)[:, None]}
-
-    @override
-    def argmax(self, x: Any, scores: Any) -> IntArray:
-        return self._best([x], alone(self.kinds, scores))
 
     @override
     def argmax_batch(
@@ -318,13 +294,7 @@ class ChainTask(BatchTask):
 
     @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        inputs = self._search_inputs(X, scores, merges_steps=False)
-        of_tokens, of_steps = (np.zeros(scores.rows[kind].shape) for kind in ("token", "step"))
-        log_sums, space = np.zeros(len(X)), space_of_sums(inputs[3], self.n_tags)
-        tag_probabilities(*inputs, of_tokens, of_steps, log_sums, space)
-        impossible = np.flatnonzero(log_sums == -np.inf)
-        if len(impossible):
-            raise _impossible(scores, int(impossible[0]))
+        of_tokens, of_steps, log_sums = self._sums(X, scores, merges_steps=False)
         return Marginals(self._by_kind(of_tokens, of_steps), log_sums)
 
     def tag_marginals(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
@@ -350,24 +320,21 @@ class ChainTask(BatchTask):
 
     @override
     def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
-        return self._sums(X, scores)[1]
+        return self._sums(X, scores)[2]
 
-    def _sums(self, X: Sequence[Any], scores: StackedParts) -> tuple[FloatArray, FloatArray]:
-        """Return the probabilities of tags and the logarithms of sums, without those of pairs."""
-        inputs = self._search_inputs(X, scores)
-        of_tags, log_sums = np.zeros(inputs[0].shape), np.zeros(len(X))
-        of_pairs, space = np.zeros(inputs[1].shape), space_of_sums(inputs[3], self.n_tags)
-        tag_probabilities(*inputs, of_tags, of_pairs, log_sums, space)
-        impossible = np.flatnonzero(log_sums == -np.inf)
+    def _sums(
+        self, X: Sequence[Any], scores: StackedParts, *, merges_steps: bool = True
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the probabilities of tags and of pairs, and the logarithms of sums."""
+        sums = sums_of_tags(self._search_inputs(X, scores, merges_steps=merges_steps))
+        impossible = np.flatnonzero(sums[2] == -np.inf)
         if len(impossible):
             raise _impossible(scores, int(impossible[0]))
-        return of_tags, log_sums
+        return sums
 
     def _best(self, X: Sequence[Any], scores: StackedParts) -> IntArray:
         """Find the best tags of all tokens of all sequences."""
-        inputs = self._search_inputs(X, scores)
-        tags = np.empty(len(inputs[0]), np.int64)
-        impossible = best_sequences(*inputs, tags, *space_of_search(*inputs))
+        tags, impossible = best_tags(self._search_inputs(X, scores))
         if impossible >= 0:
             raise _impossible(scores, impossible)
         return tags

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError
+from structboost.inference.arguments import real_array
 from structboost.runtime.memory import check_memory
 from structboost.validation import shown, without_mask
 
@@ -17,10 +18,10 @@ T = TypeVar("T")
 _LARGEST_INT = np.iinfo(np.int64).max
 
 
-def as_task_error(check: Callable[..., T], *arguments: Any) -> T:
+def as_task_error(check: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """Call a check, and raise its error as a TaskError."""
     try:
-        return check(*arguments)
+        return check(*arguments, **options)
     except (TypeError, ValueError) as error:
         raise TaskError(str(error)) from None
 
@@ -43,58 +44,12 @@ def checked_size(value: Any, name: str, least: int = 2) -> int:
     return int(value)
 
 
-def check_numeric(value: Any, name: str) -> None:
-    """Raise TaskError unless a value, or each entry of a dict, is an array of numbers."""
-    if isinstance(value, Mapping):
-        for key, entry in value.items():
-            check_numeric(entry, f"{name}[{key!r}]")
-        return
-    table = as_array(value)
-    is_numeric = table is not None and table.ndim > 0
-    if table is not None and table.size and table.dtype.kind not in "biuf":
-        try:
-            table.astype(np.float64)
-        except (TypeError, ValueError):
-            is_numeric = False
-        is_numeric = is_numeric and table.dtype.kind == "O"
-    if not is_numeric:
-        raise TaskError(f"{name} is {shown(value)}; give an array of numbers with rows.")
-
-
-def real_table(value: Any, name: str) -> FloatArray:
-    """Return a table of numbers, or raise TaskError if it has other entries."""
-    try:
-        table = np.asarray(without_mask(value))
-    except ValueError:
-        table = np.zeros((), object)
-    if table.dtype.kind not in "biuf":
-        raise TaskError(f"{name} is {shown(value)}; give an array of numbers.")
-    return table.astype(np.float64)
-
-
 def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
-    """Return costs as finite float64, a vector or a row for each problem.
-
-    Compiled solvers do not look at what they are given.  TaskError if there is not one finite
-    number for each item.
-    """
-    try:
-        array = np.asarray(without_mask(costs))
-    except ValueError:  # rows of several lengths
-        array = np.asarray(None)
-    if array.ndim != n_axes or array.dtype.kind not in "biuf":
-        wanted = "a number for each item" if n_axes == 1 else "a row of numbers for each problem"
-        raise TaskError(f"costs is {shown(costs)}; give {wanted}.")
-    if n_items not in (None, array.shape[-1]):
-        raise TaskError(
-            f"There are {array.shape[-1]} costs for {n_items} items; give one for each."
-        )
-    table = array.astype(np.float64, copy=False)
-    bad = np.argwhere(~np.isfinite(table))
-    if len(bad):
-        place = ", ".join(map(str, bad[0].tolist()))
-        raise TaskError(f"costs[{place}] is {table[tuple(bad[0])]}; give finite numbers.")
-    return table
+    """Return costs as finite float64, a vector or a row for each problem."""
+    shape = ("n_problems",)[: n_axes - 1]
+    return as_task_error(
+        real_array, costs, "costs", (*shape, "n_items" if n_items is None else n_items)
+    )
 
 
 def forbidden_pairs(

@@ -1,4 +1,4 @@
-"""Coding matrices, whose rows are classes as words of -1 and 1, and the task of these words."""
+"""Coding matrices, whose rows are classes as words of -1 and 1."""
 
 from __future__ import annotations
 
@@ -8,45 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.errors import TaskError
-from structboost.tasks.checks import check_pairs_fit, real_table
-from structboost.tasks.code import CodeTask
+from structboost.tasks.checks import check_pairs_fit
 from structboost.validation import array_of
 
 CODINGS = ("ecoc", "one_vs_all", "random")
 # Classes up to which all 2^(K-1) - 1 distinct columns are used (Dietterich and Bakiri, 1995).
 _MAX_EXHAUSTIVE = 7
 _MAX_DRAWS = 200
-
-
-class CodedTask(CodeTask):
-    """Classes 0..n_classes-1, each a word of -1 and 1, with the 0/1 loss.
-
-    A channel is a bit; class c scores ``M(c, :) F(x)`` (1).  Of equally good classes the argmax
-    takes the first.
-
-    Parameters
-    ----------
-    code : array-like, shape (n_classes, n_bits)
-        The words.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structboost.tasks import CodedTask
-    >>> task = CodedTask([[1, 1], [1, -1], [-1, 1]])
-    >>> task.argmax([0.0], np.array([[0.3, -0.9]]))
-    1
-    """
-
-    def __init__(self, code: Any) -> None:
-        words = real_table(code, "code")
-        if words.ndim != 2 or len(words) < 2 or not np.isin(words, (-1, 1)).all():
-            raise TaskError(
-                f"code has shape {words.shape}; give a row of -1 and 1 for each of at least 2 "
-                "classes."
-            )
-        super().__init__(words.astype(np.int8))
 
 
 def coding_matrix(
@@ -98,19 +66,20 @@ def coding_matrix(
             f"coding has shape {matrix.shape}; give a row of -1 and 1 for each of the {n_classes} "
             "classes."
         )
-    words = {tuple(row): c for c, row in reversed(list(enumerate(matrix.tolist())))}
-    if len(words) < n_classes:
-        repeated = next(c for c, row in enumerate(matrix.tolist()) if words[tuple(row)] != c)
+    words = matrix.astype(np.int8)
+    _, first, word = np.unique(words, axis=0, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first[word.ravel()] != np.arange(n_classes))
+    if len(repeated):
         raise ValueError(
-            f"coding has the same word for the classes {words[tuple(matrix[repeated].tolist())]} "
-            f"and {repeated}."
+            f"coding has the same word for the classes {first[word.ravel()][repeated[0]]} and "
+            f"{repeated[0]}."
         )
-    constant = np.flatnonzero((matrix == matrix[0]).all(axis=0))
+    constant = np.flatnonzero((words == words[0]).all(axis=0))
     if len(constant):
         raise ValueError(
             f"coding has one sign only in column {constant[0]}; it tells no classes apart."
         )
-    return matrix.astype(np.int8)
+    return words
 
 
 def exhaustive_code(n_classes: int) -> NDArray[np.int8]:

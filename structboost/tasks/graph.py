@@ -21,18 +21,16 @@ from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
 from structboost.inference.graph import MOST_HELD, PairwiseScores, best_labels, label_sums
 from structboost.solvers.milp import ProgramSolver
-from structboost.tasks.batch_task import BatchTask, alone
+from structboost.tasks.base import BatchTask, alone, indicator
 from structboost.tasks.checks import (
     as_task_error,
     check_has,
-    check_numeric,
     check_pairs_fit,
     checked_features,
     checked_labels,
     checked_size,
     passes,
 )
-from structboost.tasks.indicators import indicator
 from structboost.validation import checked_choice, checked_flag, shown
 
 PAIRS = ("ordered", "unordered", "equal")
@@ -52,22 +50,11 @@ class GraphInput:
         Ends of each edge, nodes of their kinds counted from 0; there may be none.
     edge_features : ndarray, shape (n_edges, n_features), optional
         Default: one constant feature.
-
-    Raises
-    ------
-    TaskError
-        If an argument is no array of numbers, nor a dict of these.
     """
 
     nodes: Any
     edges: Any
     edge_features: Any = None
-
-    def __post_init__(self) -> None:
-        check_numeric(self.nodes, "nodes")
-        check_numeric(self.edges, "edges")
-        if self.edge_features is not None:
-            check_numeric(self.edge_features, "edge_features")
 
 
 class GraphTask(BatchTask):
@@ -359,11 +346,12 @@ class GraphTask(BatchTask):
 
     def _pairwise_scores(self, X: Sequence[GraphInput], scores: StackedParts) -> PairwiseScores:
         """Return the scores of all nodes and edges in flat arrays, those of a graph together."""
-        sizes = np.array([np.diff(scores.offsets[kind]) for kind in self.n_labels])
-        firsts = self._first_places(scores.offsets)
-        n_nodes = int(sizes.sum())
-        places = self._places(scores.offsets)
-        counts = np.zeros(n_nodes, np.int64)
+        offsets, places = scores.offsets, self._places(scores.offsets)
+        first_nodes, first_edges = (
+            np.sum([offsets[kind] for kind in kinds], axis=0)
+            for kinds in (self.n_labels, self.ends)
+        )
+        counts = np.zeros(first_nodes[-1], np.int64)
         for kind, n in self.n_labels.items():
             counts[places[kind]] = n
         starts = np.concatenate(([0], np.cumsum(counts)))
@@ -377,10 +365,12 @@ class GraphTask(BatchTask):
             tables.append(rows[:, channels.ravel()].ravel())
             table_starts.append(size + channels.size * np.arange(len(rows)))
             size += tables[-1].size
-            owner = np.repeat(np.arange(len(X)), np.diff(scores.offsets[kind]))
-            of_kind = np.concatenate([by_kind[kind] for by_kind in checked])
-            edges.append(of_kind + np.column_stack([firsts[end][owner] for end in self.ends[kind]]))
-            owners.append(owner)
+            owners.append(np.repeat(np.arange(len(X)), np.diff(offsets[kind])))
+            ends = np.concatenate([by_kind[kind] for by_kind in checked]).T
+            pairs = zip(self.ends[kind], ends, strict=True)
+            edges.append(
+                np.column_stack([places[at][offsets[at][owners[-1]] + end] for at, end in pairs])
+            )
         order = np.argsort(np.concatenate(owners), kind="stable")
         return PairwiseScores(
             unary,
@@ -388,23 +378,25 @@ class GraphTask(BatchTask):
             np.concatenate(edges)[order],
             np.concatenate(tables),
             np.concatenate(table_starts)[order],
-            np.concatenate(([0], np.cumsum(sizes.sum(axis=0)))),
-            np.searchsorted(np.concatenate(owners)[order], np.arange(len(X) + 1)),
+            first_nodes,
+            first_edges,
         )
 
-    def _first_places(self, offsets: Mapping[str, IntArray]) -> dict[str, IntArray]:
-        """Return the place of the first node of each kind of each graph, graph after graph."""
-        sizes = np.array([np.diff(offsets[kind]) for kind in self.n_labels])
-        ends = np.cumsum(sizes.T).reshape(sizes.T.shape).T
-        return dict(zip(self.n_labels, ends - sizes, strict=True))
-
     def _places(self, offsets: Mapping[str, IntArray]) -> dict[str, IntArray]:
-        """Return the places of all nodes by kind, where node j of a graph is j behind its first."""
-        return {
-            kind: np.arange(offsets[kind][-1])
-            + (firsts - offsets[kind][:-1]).repeat(np.diff(offsets[kind]))
-            for kind, firsts in self._first_places(offsets).items()
-        }
+        """Return the places of all nodes by kind, where those of a graph follow kind by kind."""
+        kinds, out = list(self.n_labels), {}
+        for k, kind in enumerate(kinds):
+            # In front are the kinds before it of this graph, too, and all kinds of earlier graphs.
+            firsts = np.sum(
+                [
+                    offsets[other][1:] if j < k else offsets[other][:-1]
+                    for j, other in enumerate(kinds)
+                ],
+                axis=0,
+            )
+            shift = (firsts - offsets[kind][:-1]).repeat(np.diff(offsets[kind]))
+            out[kind] = np.arange(offsets[kind][-1]) + shift
+        return out
 
     def _output(self, labels: IntArray, X: Sequence[GraphInput]) -> list[Any]:
         """Make the outputs of graphs from the labels of all their nodes."""
@@ -440,32 +432,30 @@ def _of(by_kind: Any, kind: str) -> Any:
 def _by_integer_program(graphs: PairwiseScores, g: int) -> IntArray:
     """Find the best labels by a variable for each label of a node and each pair of an edge."""
     nodes = np.arange(graphs.first_nodes[g], graphs.first_nodes[g + 1])
-    edges = np.arange(graphs.first_edges[g], graphs.first_edges[g + 1])
-    first = graphs.starts[nodes[0]]
-    n = int(graphs.starts[nodes[-1] + 1] - first)
-    widths = np.diff(graphs.starts)
-    rows = np.repeat(nodes - nodes[0], widths[nodes])
-    columns, values, sides = [np.arange(n)], [np.ones(n)], np.ones(len(nodes))
-    all_rows, costs = [rows], [graphs.unary[first : first + n]]
-    n_rows, n_columns = len(nodes), n
-    for e in edges:
+    starts, widths = graphs.starts - graphs.starts[nodes[0]], np.diff(graphs.starts)
+    n = n_columns = int(starts[nodes[-1] + 1])
+    costs = [graphs.unary[graphs.starts[nodes[0]] :][:n]]
+    entries = [
+        (v, starts[node] + a, 1.0) for v, node in enumerate(nodes) for a in range(widths[node])
+    ]
+    n_rows = len(nodes)
+    for e in range(graphs.first_edges[g], graphs.first_edges[g + 1]):
         p, q = graphs.edges[e]
         table = n_columns + np.arange(widths[p] * widths[q]).reshape(widths[p], widths[q])
         for v, cells in ((p, table), (q, table.T)):
             # The pairs with a label are chosen just as often as the label is.
-            labels = np.arange(widths[v])
-            all_rows += [n_rows + np.repeat(labels, cells.shape[1]), n_rows + labels]
-            columns += [cells.ravel(), graphs.starts[v] - first + labels]
-            values += [np.ones(cells.size), -np.ones(len(labels))]
-            n_rows += len(labels)
+            for label, pairs in enumerate(cells.tolist()):
+                entries += [(n_rows, pair, 1.0) for pair in pairs]
+                entries.append((n_rows, starts[v] + label, -1.0))
+                n_rows += 1
         costs.append(graphs.tables[graphs.table_starts[e] :][: table.size])
         n_columns += table.size
-    entries = np.concatenate(values), (np.concatenate(all_rows), np.concatenate(columns))
+    rows, columns, values = zip(*entries, strict=True)
     program = ProgramSolver(
-        A_eq=csr_array(entries, (n_rows, n_columns)),
-        b_eq=np.concatenate((sides, np.zeros(n_rows - len(nodes)))),
+        A_eq=csr_array((values, (rows, columns)), (n_rows, n_columns)),
+        b_eq=(np.arange(n_rows) < len(nodes)).astype(np.float64),
         integrality=np.arange(n_columns) < n,
         maximize=True,
     )
     chosen = np.flatnonzero(program.solve(np.concatenate(costs))[:n] > 0.5)
-    return np.asarray(chosen - (graphs.starts[nodes] - first), np.int64)
+    return np.asarray(chosen - starts[nodes], np.int64)

@@ -18,6 +18,7 @@ slash is a part of a label.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -215,38 +216,25 @@ class _Reader:
         """Read nested dicts without recursion."""
         if not value:
             raise ValueError(f"{self.name} is empty; {FORMS}.")
-        waiting: list[tuple[Mapping[Any, Any], int | None]] = [(value, None)]
-        while waiting:
-            container, above = waiting.pop()
-            inner: list[tuple[Mapping[Any, Any], int | None]] = []
-            for label, below in container.items():
+        waiting: list[tuple[int | None, Any]] = [(None, value)]
+        for above, below in waiting:  # which grows
+            if not isinstance(below, Mapping | list | tuple | None):
+                raise TypeError(
+                    f"{self.name} has {shown(below)} below {shown(self.labels[above or 0])}; give "
+                    "a list of labels, a dict, or None for a leaf."
+                )
+            for label in below or ():
                 node = self.node(label)
-                if above is not None:
-                    self._add_once(above, node)
                 if isinstance(below, Mapping):
-                    inner.append((below, node))
-                elif isinstance(below, list | tuple):
-                    for child in below:
-                        if isinstance(child, list | Mapping):
-                            raise TypeError(
-                                f"{self.name} has {shown(child)} in the list below {shown(label)}; "
-                                "give a dict in place of the list."
-                            )
-                        self._add_once(node, self.node(child))
-                elif below is not None:
-                    raise TypeError(
-                        f"{self.name} has {shown(below)} below {shown(label)}; give a list of "
-                        "labels, a dict, or None for a leaf."
+                    waiting.append((node, below[label]))
+                if above is None:
+                    continue
+                if (above, node) in self.edges:
+                    raise ValueError(
+                        f"{self.name} names {shown(label)} twice below "
+                        f"{shown(self.labels[above])}; name each label once."
                     )
-            waiting.extend(inner[::-1])
-
-    def _add_once(self, parent: int, child: int) -> None:
-        if (parent, child) in self.edges:
-            raise ValueError(
-                f"{self.name} names {shown(self.labels[child])} twice below "
-                f"{shown(self.labels[parent])}; name each label once."
-            )
-        self.edges[parent, child] = None
+                self.edges[above, node] = None
 
     def _read_paths(self, paths: Sequence[str]) -> None:
         whole = set(self.user_labels)
@@ -270,28 +258,13 @@ class _Reader:
 
 def _check_acyclic(hierarchy: LabelHierarchy, name: str) -> None:
     """Raise ValueError, with the labels of a cycle, if there is one."""
-    below: list[list[int]] = [[] for _ in hierarchy.labels]
-    n_above = [0] * len(hierarchy.labels)
-    for parent, child in hierarchy.edges:
-        below[parent].append(child)
-        n_above[child] += 1
-    order = [node for node, count in enumerate(n_above) if not count]
-    for node in order:  # which grows
-        for child in below[node]:
-            n_above[child] -= 1
-            if not n_above[child]:
-                order.append(child)
-    if len(order) == len(n_above):
-        return
-    above = hierarchy.parents()
-    path = [next(node for node, count in enumerate(n_above) if count)]
-    while path[-1] not in path[:-1]:
-        path.append(next(parent for parent in above[path[-1]] if n_above[parent]))
-    cycle = [hierarchy.labels[node] for node in path[path.index(path[-1]) :][::-1]]
-    names = [shown(label) for label in cycle]
-    if len(names) > _MOST_SHOWN + 1:
-        names[_MOST_SHOWN - 1 : -1] = ["..."]
-    raise ValueError(
-        f"{name} has a cycle, in which a label is above itself: {' > '.join(names)}; take one pair "
-        "of this cycle away."
-    )
+    try:
+        TopologicalSorter(dict(enumerate(hierarchy.parents()))).prepare()
+    except CycleError as error:
+        names = [shown(hierarchy.labels[node]) for node in error.args[1]]
+        if len(names) > _MOST_SHOWN + 1:
+            names[_MOST_SHOWN - 1 : -1] = ["..."]
+        raise ValueError(
+            f"{name} has a cycle, in which a label is above itself: {' > '.join(names)}; take one "
+            "pair of this cycle away."
+        ) from None

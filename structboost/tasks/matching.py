@@ -15,17 +15,16 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import TaskError
-from structboost.inference.arguments import whole_array
-from structboost.inference.matching import best_candidates, best_matching
+from structboost.inference.arguments import real_array
+from structboost.inference.matching import best_candidates, best_matching, candidate_pairs
+from structboost.tasks.base import indicator
 from structboost.tasks.checks import (
     as_task_error,
-    check_numeric,
     checked_features,
     checked_size,
     passes,
     whole_vector,
 )
-from structboost.tasks.indicators import indicator
 from structboost.validation import checked_flag
 
 
@@ -54,25 +53,13 @@ class CandidatePairs:
     features: NDArray[Any]
 
     def __post_init__(self) -> None:
-        pairs = as_task_error(whole_array, self.pairs, "pairs", ("n_pairs", 2))
-        check_numeric(self.features, "features")
-        features = np.asarray(self.features)
         for name in ("n_left", "n_right"):
             object.__setattr__(self, name, checked_size(getattr(self, name), name, 0))
+        pairs = as_task_error(candidate_pairs, self.pairs, self.shape)
+        shape = (len(pairs), "n_features")
+        as_task_error(real_array, self.features, "features", shape, empty=True)
         object.__setattr__(self, "pairs", pairs)
-        object.__setattr__(self, "features", features)
-        if features.ndim != 2 or len(features) != len(pairs):
-            raise ValueError(
-                f"features has shape {features.shape} for {len(pairs)} pairs; give a row for each."
-            )
-        wrong = np.flatnonzero((pairs >= self.shape).any(axis=1))
-        if len(wrong):
-            raise ValueError(
-                f"pairs[{wrong[0]}] is {pairs[wrong[0]].tolist()}; the sets have "
-                f"{self.n_left} and {self.n_right} members."
-            )
-        if len(np.unique(self.numbers)) < len(pairs):
-            raise ValueError("pairs has a pair twice; give each candidate once.")
+        object.__setattr__(self, "features", np.asarray(self.features))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -16,14 +16,15 @@ from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
+from structboost.inference.arguments import not_negative
 from structboost.inference.multi_label import (
     best_expected_f1,
     most_violated_f1,
     most_violated_subset,
 )
-from structboost.tasks.checks import as_array, checked_size, real_table
+from structboost.tasks.checks import as_array, as_task_error, checked_size
 from structboost.tasks.tables import TableTask
-from structboost.validation import checked_choice, checked_flag, shown
+from structboost.validation import array_of, checked_choice, checked_flag, shown
 
 LOSSES = ("hamming", "subset", "f1")
 # With pairs of labels all sets are tried: there are 2^n of them.
@@ -256,13 +257,10 @@ class MultiLabelTask(TableTask):
             raise TaskError(
                 f"costs goes with loss='hamming', and loss is {self.loss_name!r}; give one of them."
             )
-        table = real_table(costs, "costs")
-        if table.shape not in ((self.n_labels,), (2, self.n_labels)):
-            raise TaskError(
-                f"costs has shape {table.shape}; give ({self.n_labels},), or (2, {self.n_labels})."
-            )
-        if not np.isfinite(table).all() or table.min() < 0 or not table.any():
-            raise TaskError("costs must be finite numbers from 0, some of them above 0.")
+        sides = (2,) if array_of(costs).ndim == 2 else ()
+        table = as_task_error(not_negative, costs, "costs", (*sides, self.n_labels))
+        if not table.any():
+            raise TaskError("costs are all 0; give some above 0.")
         return np.broadcast_to(table, (2, self.n_labels))
 
     def _checked_sets(self, sets: Any, name: str) -> IntArray:

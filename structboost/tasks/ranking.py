@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,8 +25,8 @@ from structboost.inference.ranking import (
     violated_pair_weights,
     weigh_pairs,
 )
+from structboost.tasks.base import exchange
 from structboost.tasks.checks import as_array, checked_features
-from structboost.tasks.indicators import exchange
 from structboost.validation import SparseRows, shown
 
 # Largest relevance that is a grade, of exponential gain.
@@ -206,12 +206,9 @@ class RankingTask(Task):
         offsets = scores.offsets["x"]
         losses = np.zeros(len(Y))
         weights = np.zeros(len(flat))
-        for i in range(len(Y)):
-            judged = _judged(Y[i], int(offsets[i + 1] - offsets[i]), i)
-            if judged.all_pairs:
-                rows = slice(offsets[i], offsets[i + 1])
-                scored = np.ascontiguousarray(flat[rows])
-                weights[rows], losses[i] = self._violated(Y[i], judged, scored, i)
+        for i, judged, rows in _with_pairs(Y, offsets):
+            scored = np.ascontiguousarray(flat[rows])
+            weights[rows], losses[i] = self._violated(Y[i], judged, scored, i)
         items = np.flatnonzero(weights)
         difference = SparseFeature(items, np.zeros(len(items), np.int64), weights[items])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(items, offsets)})
@@ -224,25 +221,15 @@ class RankingTask(Task):
             return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
-        n_rows = len(flat)
-        better, worse, weights, queries = [], [], [], []
-        for i in range(len(Y)):
-            judged = _judged(Y[i], int(offsets[i + 1] - offsets[i]), i)
-            if judged.all_pairs:
-                start = offsets[i]
-                scored = np.ascontiguousarray(flat[start : offsets[i + 1]])
-                per_item = max(1, limit // len(scored))
-                upper, lower = most_violated_pairs(scored, judged.levels, 1.0, per_item)
-                better.append(upper + start)
-                worse.append(lower + start)
-                pairs = judged.weights[upper] * judged.weights[lower]
-                weights.append(pairs / (judged.all_pairs * len(Y)))
-                queries.append(np.full(len(upper), i))
-        upper, lower, query = (
-            np.concatenate(blocks) if blocks else np.zeros(0, np.int64)
-            for blocks in (better, worse, queries)
-        )
-        weight = np.concatenate(weights) if weights else np.zeros(0)
+        blocks = [(np.zeros(0, np.int64),) * 2 + (np.zeros(0), np.zeros(0, np.int64))]
+        for i, judged, rows in _with_pairs(Y, offsets):
+            scored = np.ascontiguousarray(flat[rows])
+            per_item = max(1, limit // len(scored))
+            upper, lower = most_violated_pairs(scored, judged.levels, 1.0, per_item)
+            pairs = judged.weights[upper] * judged.weights[lower]
+            weight = pairs / (judged.all_pairs * len(Y))
+            blocks.append((upper + rows.start, lower + rows.start, weight, np.full(len(upper), i)))
+        upper, lower, weight, query = map(np.concatenate, zip(*blocks, strict=True))
         violation = 1.0 - (flat[upper] - flat[lower])
         most = np.sort(np.argsort(-violation, kind="stable")[:limit])
         upper, lower = upper[most], lower[most]
@@ -251,7 +238,7 @@ class RankingTask(Task):
             losses=np.ones(n),
             differences={"x": exchange((upper, lower))},
             indptr={"x": 2 * np.arange(n + 1, dtype=np.int64)},
-            slacks=upper * n_rows + lower,
+            slacks=upper * len(flat) + lower,
             weights=weight[most],
             examples=query[most],
         )
@@ -297,6 +284,14 @@ class RankingTask(Task):
             return None
         _check_equal_weights(judged, self.loss_name, sample)
         return gains
+
+
+def _with_pairs(Y: Sequence[Any], offsets: IntArray) -> Iterator[tuple[int, _Judged, slice]]:
+    """Iterate over the queries of two levels or more, and the rows of their items."""
+    for i, y in enumerate(Y):
+        judged = _judged(y, int(offsets[i + 1] - offsets[i]), i)
+        if judged.all_pairs:
+            yield i, judged, slice(int(offsets[i]), int(offsets[i + 1]))
 
 
 def _measure_of(loss: Any) -> TopMeasure | None:

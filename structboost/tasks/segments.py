@@ -14,7 +14,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
-from structboost.tasks.batch_task import alone
+from structboost.tasks.base import alone, indicator
 from structboost.tasks.checks import (
     as_array,
     as_task_error,
@@ -23,7 +23,6 @@ from structboost.tasks.checks import (
     checked_size,
     forbidden_pairs,
 )
-from structboost.tasks.indicators import indicator
 from structboost.validation import checked_choice, checked_flag, shown
 
 _LOSSES = ("tokens", "segments")

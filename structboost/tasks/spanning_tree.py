@@ -14,7 +14,7 @@ from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError
 from structboost.inference.spanning_tree import best_arborescences, sum_arborescences
-from structboost.tasks.batch_task import BatchTask
+from structboost.tasks.base import BatchTask
 from structboost.tasks.checks import checked_features, whole_vector
 from structboost.tasks.matching import CandidatePairs, PairTask, shape_of
 from structboost.validation import checked_flag, shown
@@ -80,20 +80,19 @@ class SpanningTreeTask(PairTask, BatchTask):
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[IntArray]:
-        values, arcs, first_arcs, first_nodes = _graphs(X, scores)
+        graphs = _graphs(X, scores)
+        arcs, _, first_nodes = graphs[1:]
         chosen = np.empty(first_nodes[-1], np.int64)
-        graphs = values, arcs, first_arcs, first_nodes, self.single_root
-        self._check_reached(best_arborescences(*graphs, chosen))
+        self._check_reached(best_arborescences(*graphs, self.single_root, chosen))
         heads = np.full(len(chosen), -1)
         heads[chosen >= 0] = arcs[chosen[chosen >= 0], 0]
         return np.split(heads, first_nodes[1:-1])
 
     @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
-        values, arcs, first_arcs, first_nodes = _graphs(X, scores)
-        of_arcs, log_sums = np.empty(len(values)), np.empty(len(X))
-        graphs = values, arcs, first_arcs, first_nodes, self.single_root
-        self._check_reached(sum_arborescences(*graphs, of_arcs, log_sums))
+        graphs = _graphs(X, scores)
+        of_arcs, log_sums = np.empty(len(graphs[0])), np.empty(len(X))
+        self._check_reached(sum_arborescences(*graphs, self.single_root, of_arcs, log_sums))
         return Marginals({"arc": of_arcs[:, None]}, log_sums)
 
     @override

@@ -16,8 +16,9 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError
-from structboost.inference.arguments import node_pairs
+from structboost.inference.arguments import node_pairs, not_negative
 from structboost.inference.superpixel_crf import alpha_expansion_labels
+from structboost.tasks.base import exchange, indicator
 from structboost.tasks.checks import (
     as_task_error,
     check_has,
@@ -25,7 +26,6 @@ from structboost.tasks.checks import (
     checked_size,
     passes,
 )
-from structboost.tasks.indicators import exchange, indicator
 from structboost.validation import checked_flag
 
 Labels = IntArray
@@ -104,17 +104,7 @@ class TrueLabels:
     areas: FloatArray
 
     def __post_init__(self) -> None:
-        if self.labels.shape != self.areas.shape or self.labels.ndim != 1:
-            raise ValueError(
-                f"labels has shape {self.labels.shape} and areas {self.areas.shape}; give one of "
-                "each."
-            )
-        wrong = np.flatnonzero(~(np.isfinite(self.areas) & (self.areas >= 0)))
-        if len(wrong):
-            raise ValueError(
-                f"areas[{wrong[0]}] is {self.areas[wrong[0]]}; areas must be finite and not "
-                "negative."
-            )
+        as_task_error(not_negative, self.areas, "areas", (len(self.labels),))
 
 
 class SuperpixelCRFTask(Task):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import TaskError
-from structboost.tasks.batch_task import BatchTask
+from structboost.tasks.base import BatchTask
 from structboost.tasks.checks import as_array
 from structboost.validation import OrderedRows, first_unusable, shown
 
@@ -83,42 +82,6 @@ def _as_floats(row: Any, i: int) -> FloatArray:
         return np.asarray(row, np.float64)
     except (TypeError, ValueError):
         raise TaskError(f"X[{{sample}}] is {shown(row)}; give real numbers.", i) from None
-
-
-def checked_classes(Y: Sequence[Any], n_classes: int, task: str) -> IntArray:
-    """Return labels as int64, each of them in 0..n_classes-1.
-
-    TaskError if one is not; the message names it and the task.
-    """
-    labels = as_array(Y)
-    if labels is not None and labels.ndim > 1 and labels.dtype.kind != "O":
-        raise TaskError(
-            f"Y has shape {labels.shape}; this {task} takes one label for each example."
-        )
-    is_vector = labels is not None and labels.ndim == 1 and labels.dtype.kind in "fiub"
-    if labels is not None and is_vector:
-        good = (0 <= labels) & (labels < n_classes) & (np.floor(labels) == labels)
-        if good.all():
-            return labels.astype(np.int64)
-    return np.array([checked_class(y, n_classes, task, i) for i, y in enumerate(Y)], np.int64)
-
-
-def checked_class(y: Any, n_classes: int, task: str, sample: int | None = None) -> int:
-    """Return a label as an int, after a check that it is one of 0..n_classes-1.
-
-    TaskError if it is not; the message names the task.
-    """
-    if type(y) is int and 0 <= y < n_classes:
-        return y
-    is_number = isinstance(y, int | float | np.integer | np.floating | np.ndarray | np.bool_)
-    if not is_number or np.ndim(y) or not (0 <= y < n_classes and y % 1 == 0):
-        name = "A label" if sample is None else "Y[{sample}]"
-        raise TaskError(
-            f"{name} is {shown(y)}; this {task} takes the labels 0..{n_classes - 1}. Number "
-            "other labels, as sklearn.preprocessing.LabelEncoder does.",
-            sample,
-        )
-    return int(y)
 
 
 def merge_repeated_rows(

@@ -13,7 +13,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.runtime.memory import check_memory
 from structboost.tasks.checks import as_task_error, checked_size
-from structboost.tasks.code import CodeTask
+from structboost.tasks.classes import CodeTask
 from structboost.tasks.hierarchy_forms import LabelHierarchy, read_hierarchy
 from structboost.validation import shown
 
@@ -119,17 +119,19 @@ def saved_tree(parents: Any, n_classes: int) -> LabelTree:
     ValueError if the parents are those of no tree above ``n_classes`` classes.
     """
     array = np.array(parents)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) <= n_classes:
-        raise ValueError(f"its tree is {shown(parents)}")
-    inner = array[array != -1]
-    if len(inner) != len(array) - 1 or not ((n_classes <= inner) & (inner < len(array))).all():
-        raise ValueError("its tree does not have one root, and nodes above the classes only")
-    tree = LabelTree(array.astype(np.int64), n_classes)
+    is_vector = array.ndim == 1 and array.dtype.kind in "iu" and len(array) > n_classes
+    inner = array[array >= 0] if is_vector else array
+    # One root, which is no class, and no class above another node.
+    if (
+        not is_vector
+        or len(inner) != len(array) - 1
+        or not n_classes <= inner.min() <= inner.max() < len(array)
+        or array[:n_classes].min() < 0
+    ):
+        raise ValueError(f"its tree is {shown(parents)}, which is none above {n_classes} classes")
     edges = [(int(parent), child) for child, parent in enumerate(array) if parent >= 0]
     read_hierarchy(edges, (), "its tree")
-    if array[:n_classes].min() < 0:
-        raise ValueError("its tree has a class for its root")
-    return tree
+    return LabelTree(array.astype(np.int64), n_classes)
 
 
 def _n_leaves(taxonomy: Any) -> int:
@@ -167,24 +169,18 @@ def _ordered(parents: list[int], leaves: list[int]) -> LabelTree:
     The classes come first, then the inner nodes: parents before children, and children in the order
     of their first classes.
     """
+    # Node -1 is above all.
     below: dict[int, list[int]] = {}
-    reached: set[int] = set()
-    top: list[int] = []
+    reached = {-1}
     for leaf in leaves:
         node = leaf
         while node not in reached:
             reached.add(node)
-            parent = parents[node]
-            if parent < 0:
-                top.append(node)
-                break
-            below.setdefault(parent, []).append(node)
-            node = parent
-    n = len(leaves)
+            below.setdefault(parents[node], []).append(node)
+            node = parents[node]
+    n, top = len(leaves), below[-1]
     index = {leaf: i for i, leaf in enumerate(leaves)}
-    out = [-1] * n
-    if len(top) > 1:
-        out.append(-1)
+    out = [-1] * (n + (len(top) > 1))
     waiting = [(node, n if len(top) > 1 else -1) for node in top[::-1]]
     while waiting:
         node, above = waiting.pop()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structboost.contract.parts import StackedParts
-from structboost.tasks.code import CodeTask
+from structboost.tasks.classes import CodeTask
 
 CODES = {
     "a channel per class": np.eye(4),

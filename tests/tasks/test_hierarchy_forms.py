@@ -1,17 +1,22 @@
-"""Forms of hierarchies: each gives the same tree, and every other value is refused."""
+"""Hierarchies: their forms, what is refused, label trees, and classifiers with a taxonomy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 
 from structboost import (
     HierarchicalMultiLabelTask,
+    MultiBoostCWClassifier,
+    MulticlassTask,
+    StructBoost,
     StructBoostClassifier,
     TaxonomyTask,
 )
 from structboost.errors import TaskError
+from structboost.objectives import Exponential
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.taxonomy import label_tree, saved_tree
 
@@ -36,13 +41,9 @@ TREES = {
 
 
 @pytest.mark.parametrize("form", TREES)
-def test_each_form_of_a_taxonomy_gives_the_same_tree(form):
+def test_each_form_gives_the_same_tree_and_the_same_edges(form):
     tree = label_tree(TREES[form], CLASSES)
     np.testing.assert_array_equal(tree.parents, [5, 5, 6, 6, -1, 4, 4])
-
-
-@pytest.mark.parametrize("form", TREES)
-def test_each_form_of_a_hierarchy_gives_the_same_edges(form):
     edges = read_hierarchy(TREES[form], CLASSES, "hierarchy").named_edges()
     assert {pair for pair in edges if pair[0] != "all"} == set(EDGES)
 
@@ -97,7 +98,7 @@ def within_itself():
         ([("a", ["b"])], "in the place of a label"),
         ({"a": {"b", "c"}}, "below 'a'; give a list"),
         ({"a": {"b": "c"}}, "has 'c' below 'b'"),
-        ({"a": [{"b": None}]}, "in the list below 'a'"),
+        ({"a": [{"b": None}]}, "in the place of a label"),
         ({"a": None, "b": None}, "no label is above another"),
         ([], "taxonomy is empty"),
         ({}, "taxonomy is empty"),
@@ -170,3 +171,73 @@ def test_the_tree_of_a_file_keeps_the_order_of_its_nodes():
 def test_a_taxonomy_too_large_for_memory_is_refused_before_memory_is_taken():
     with pytest.raises(MemoryError, match=r"take 8e\+03 GB.*group the classes"):
         TaxonomyTask({"all": [0, 1]}, n_classes=10**6)
+
+
+NESTED = {"l": [0, 1], "r": {2: None, "s": [3, 4]}}
+TREE_LOSS = [[0, 1, 3, 3, 3], [1, 0, 3, 3, 3], [3, 3, 0, 2, 2], [3, 3, 2, 0, 1], [3, 3, 2, 1, 0]]
+
+
+def test_losses_and_codes_of_a_label_tree_are_those_of_common_ancestors():
+    tree = label_tree(NESTED, range(5))
+    np.testing.assert_array_equal(tree.losses(), TREE_LOSS)
+    codes = tree.codes()
+    assert codes.shape == (5, 8)
+    # Common predecessors without the root: Gamma(y)' Gamma(y') below (20).
+    common = codes @ codes.T
+    np.testing.assert_array_equal(common[0], [2, 1, 0, 0, 0])
+    np.testing.assert_array_equal(common[3], [0, 0, 1, 3, 2])
+    # Other leaves are dropped.
+    assert len(label_tree({"a": [0, 1], "b": [2, 3, "unicorn"]}, range(4)).parents) == 7
+
+
+def test_a_star_trains_the_model_of_the_flat_task():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 4)) + np.eye(3)[y] @ rng.normal(size=(3, 4))
+    for formulation in ("one_slack", Exponential(tau_max=20, epsilon=1e-6)):
+        fits = [
+            StructBoost(task, C=20.0, tol=1e-3, formulation=formulation).fit(X, y)
+            for task in (MulticlassTask(3), TaxonomyTask({"all": [0, 1, 2]}))
+        ]
+        assert fits[0].objective_ == pytest.approx(fits[1].objective_, rel=2e-3)
+
+
+def test_exponential_loss_weighs_pairs_by_the_tree():
+    """The objective, pair by pair, from the scores of the nodes."""
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 5][:300], y[y < 5][:300]
+    task = TaxonomyTask(NESTED)
+    fitted = StructBoost(
+        task, C=100.0, max_rounds=15, columns_per_channel=1, formulation=Exponential()
+    ).fit(X, y)
+    scores = task.class_scores(fitted.model_.scores(X))
+    pairs = np.array(TREE_LOSS)[y] * np.exp(scores - scores[np.arange(300), y][:, None])
+    assert fitted.objective_ == pytest.approx(
+        fitted.model_.weights.sum() + 100 * pairs.sum() / (300 * 4), rel=1e-9
+    )
+    assert all(r["bound"] <= r["primal"] for r in fitted.history_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [StructBoostClassifier(objective="hinge", C=50), MultiBoostCWClassifier(C=1e3, max_rounds=40)],
+)
+def test_classifiers_with_a_taxonomy_predict_and_load(estimator, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    names = np.array(["zero", "one", "two", "three", "four"])
+    X, y = X[y < 5], names[y[y < 5]]
+    estimator.set_params(
+        taxonomy={"low": ["zero", "one"], "high": {"two": None, "top": ["three", "four"]}}
+    ).fit(X[::2], y[::2])
+    assert estimator.decision_function(X).shape == (len(X), 5)
+    assert estimator.score(X[1::2], y[1::2]) > 0.9
+    estimator.save(tmp_path / "model")
+    loaded = type(estimator).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
+    pair = np.isin(y, ["one", "two"])
+    two = estimator.set_params(taxonomy={"all": ["one", "two"]}).fit(X[pair][::2], y[pair][::2])
+    assert two.decision_function(X).shape == (len(X),)
+    assert two.score(X[pair], y[pair]) > 0.95
+    with pytest.raises(ValueError, match="lacks the class"):
+        estimator.set_params(taxonomy={"low": ["zero"], "two": None}).fit(X, y)
