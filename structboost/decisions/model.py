@@ -318,16 +318,10 @@ def _saved_reader(header: Header, sizes: Mapping[str, int]) -> FeatureReader:
 
 def _moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation of each column, whatever its size."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        means, stds = rows.mean(axis=0), rows.std(axis=0)
-    odd = ~np.isfinite(stds) | ((stds == 0) & (rows != rows[0]).any(axis=0))
-    if odd.any():
-        # Their squares overflow or vanish.
-        powers = np.frexp(np.abs(rows[:, odd]).max(axis=0))[1]
-        scaled = np.ldexp(rows[:, odd], -powers)
-        means[odd] = np.ldexp(scaled.mean(axis=0), powers)
-        stds[odd] = np.ldexp(scaled.std(axis=0), powers)
-    return means, stds
+    # Squares of large numbers overflow, and powers of 2 change no other bit.
+    powers = np.frexp(np.abs(rows).max(axis=0))[1]
+    scaled = np.ldexp(rows, -powers)
+    return np.ldexp(scaled.mean(axis=0), powers), np.ldexp(scaled.std(axis=0), powers)
 
 
 def _index(functions: FloatArray, features: FloatArray) -> FloatArray:

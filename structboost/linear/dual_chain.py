@@ -22,10 +22,9 @@ from structboost.linear.chain_passes import (
     space_of_pass,
 )
 from structboost.linear.designs import SameColumns, designs_of
-from structboost.linear.primal_chain import PrimalChain
+from structboost.linear.primal_chain import PrimalChain, sequences_of
 from structboost.linear.problem import ElasticNet, FoldResult, LinearProblem
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.tasks.chain import Stretch
 
 # Passes over all sequences between two exact ones.
 _PASSES = 2
@@ -90,10 +89,9 @@ class DualChain(LinearProblem):
         self._penalty = ElasticNet(l1_ratio)
         stack = stacked(task, X)
         rows, starts = stack.rows["token"], stack.offsets["token"]
-        tags = task.checked_tags(X, Y, np.diff(starts))
+        self._sequences = sequences_of(task, X, Y, starts, np.zeros(len(Y)))
         self.designs = designs_of(task.kinds, stack, active)
         self._columns = SameColumns(rows, self.designs["token"].width - 1)
-        ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
         self._random = check_random_state(0 if random_state is None else random_state)
         self._example_weights = example_weights
         self._penalties = task.penalties
@@ -114,7 +112,6 @@ class DualChain(LinearProblem):
         values = np.concatenate((self._columns.values, np.ones(vectors.shape[1] + 1)))
         norms = np.einsum("tj,tj->t", vectors, vectors)
         self._tokens = (*self._columns.entries, values, vectors, norms)
-        self._sequences = (starts, tags, np.zeros(len(Y)), np.array(ends))
         n_tags = task.n_tags
         self._weights = np.zeros((len(values), n_tags))
         self._transitions = np.zeros((len(self._steps[2]) if self._steps else 1, n_tags**2))
@@ -123,7 +120,7 @@ class DualChain(LinearProblem):
         if l1_ratio:
             self._slopes = self._weights.copy(), self._transitions.copy()
         self._true_pairs, self._duals = _true_duals(
-            starts, tags, n_tags, by_steps=bool(self._steps)
+            starts, self._sequences[1], n_tags, by_steps=bool(self._steps)
         )
         self.primal, self.bound, self._C = np.inf, -np.inf, 0.0
         self._best = self._weights, self._transitions

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.inference.chain import (
@@ -62,9 +63,8 @@ class PrimalChain(PrimalLikelihood):
         super().__init__(task, X, Y, example_weights, **settings)
         starts = self._offsets["token"]
         sizes = np.diff(starts)
-        tags = task.checked_tags(X, Y, sizes)
-        ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
-        self._sequences = starts, tags, np.asarray(example_weights, np.float64), np.array(ends)
+        self._sequences = sequences_of(task, X, Y, starts, example_weights)
+        tags = self._sequences[1]
         self._penalties = task.penalties
         # Kept, since the system clears new memory of a long sequence at each use.
         of_sums = space_of_sums(starts, task.n_tags)
@@ -131,6 +131,15 @@ class PrimalChain(PrimalLikelihood):
         ridge = self._penalty.ridge
         value = self._C * loss + 0.5 * ridge * float(weights @ weights)
         return value, self._scale * (ridge * weights - self._C * rising)
+
+
+def sequences_of(
+    task: Any, X: Sequence[Any], Y: Sequence[Any], starts: IntArray, weights: FloatArray
+) -> tuple[IntArray, IntArray, FloatArray, NDArray[np.bool_]]:
+    """Return sequences as compiled passes take them."""
+    ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
+    tags = task.checked_tags(X, Y, np.diff(starts))
+    return starts, tags, np.asarray(weights, np.float64), np.array(ends)
 
 
 @compiled

@@ -93,9 +93,9 @@ class PrimalLikelihood(LinearProblem):
         if l1_ratio and self._bounded.any():
             raise ValueError("l1_ratio is above 0, and scores of the task must not be negative.")
         self._C = 0.0
-        self._solver: QuasiNewton | None = None
+        self._solver: Any = None
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.
-        self._dual: tuple[FloatArray, float] | None = None
+        self._dual: Any = None
         self._start = np.zeros(sum(sizes))
         # The solver moves the weights divided by this.
         self._scale: Any = 1.0
@@ -125,8 +125,7 @@ class PrimalLikelihood(LinearProblem):
 
     def _solved(self) -> FloatArray:
         """Return the weights of the solver, the difference of both parts with an l1 norm."""
-        assert self._solver is not None
-        weights = self._solver.weights
+        weights: FloatArray = self._solver.weights
         return np.subtract(*np.split(weights, 2)) if self._penalty.l1_ratio else weights
 
     def result(self) -> FoldResult:
@@ -147,7 +146,6 @@ class PrimalLikelihood(LinearProblem):
 
     @override
     def improve(self) -> None:
-        assert self._solver is not None
         for _ in range(_STEPS):
             raise_if_interrupted()
             if not self._solver.step():
@@ -209,7 +207,6 @@ class PrimalLikelihood(LinearProblem):
 
     def _mixed(self, change: FloatArray, rise: float) -> tuple[FloatArray, float]:
         """Return the mean of the dual point and a new one that has the best bound."""
-        assert self._dual is not None
         dual, entropy = self._dual
         low, high = 0.0, 1.0
         while high - low > _FINE_MEAN:
@@ -234,8 +231,6 @@ class PrimalLikelihood(LinearProblem):
         return np.where(self._bounded, np.maximum(weights, 0.0), weights)
 
     def _measure(self) -> None:
-        assert self._solver is not None
-        assert self._dual is not None
         self.primal, self.bound = self._solver.value, self._dual_value(self._dual)
 
 

@@ -80,14 +80,10 @@ class ElasticNet:
     def value(self, weights: FloatArray, scale: float | FloatArray = 1.0) -> float:
         """Return the penalty of weights."""
         half = 0.5 * float(np.vdot(weights, weights))
-        if not self.l1_ratio:
-            return half
         return self.ridge * half + self.l1_ratio * float((scale * np.abs(weights)).sum())
 
     def best(self, slopes: FloatArray, scale: float | FloatArray = 1.0) -> FloatArray:
         """Return the weights w that maximise ``<slopes, w> - value(w)``, many of them zero."""
-        if not self.l1_ratio:
-            return slopes
         beyond = np.maximum(np.abs(slopes) - self.l1_ratio * scale, 0.0)
         return np.copysign(beyond, slopes) / self.ridge
 
