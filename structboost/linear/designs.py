@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray, override
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
@@ -20,7 +20,6 @@ from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
 from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
-from structboost.runtime.compiled import compiled
 from structboost.solvers.linear_scores import active_matrix, sparse_matrix
 
 # Sum of the variances of dense features beside active ones of the value 1.
@@ -303,8 +302,8 @@ class SameColumns:
 
     def __init__(self, rows: NDArray[np.integer], n_features: int) -> None:
         hashes = np.random.RandomState(0).randint(1, _LARGEST, len(rows))
-        sums, counts = np.zeros(n_features, np.int64), np.zeros(n_features, np.int64)
-        _add_hashes(rows, hashes, sums, counts)
+        is_active, sums = rows >= 0, np.zeros(n_features, np.int64)
+        np.add.at(sums, rows[is_active], np.repeat(hashes, is_active.sum(axis=1)))
         _, first, groups, sizes = np.unique(
             sums, return_index=True, return_inverse=True, return_counts=True
         )
@@ -317,38 +316,11 @@ class SameColumns:
         # Of each group one feature is looked at; the others stand at the same parts.
         of_first = np.full(n_features, -1, np.int32)
         of_first[first] = self._groups[first]
-        starts = np.zeros(len(rows) + 1, np.int64)
-        self.entries = np.empty(int(counts[first].sum()), np.int32), starts
-        _list_groups(rows, of_first, *self.entries)
+        of_slots = np.where(is_active, of_first[rows], np.int32(-1))
+        is_listed = of_slots >= 0
+        starts = np.append(0, np.cumsum(is_listed.sum(axis=1))).astype(np.int64)
+        self.entries = of_slots[is_listed], starts
 
     def spread(self, weights: FloatArray) -> FloatArray:
         """Return the weights of all features from the weights of the groups, by rows."""
         return np.asarray((weights / self.values[:, None])[self._groups])
-
-
-@compiled
-def _add_hashes(
-    rows: NDArray[np.integer], hashes: IntArray, sums: IntArray, counts: IntArray
-) -> None:
-    for p in range(rows.shape[0]):
-        for s in range(rows.shape[1]):
-            if rows[p, s] >= 0:
-                sums[rows[p, s]] += hashes[p]
-                counts[rows[p, s]] += 1
-
-
-@compiled
-def _list_groups(
-    rows: NDArray[np.integer],
-    groups: NDArray[np.int32],
-    entries: NDArray[np.int32],
-    starts: IntArray,
-) -> None:
-    """Write the groups of the features of each part, where they are not -1."""
-    end = 0
-    for p in range(rows.shape[0]):
-        for s in range(rows.shape[1]):
-            if rows[p, s] >= 0 and groups[rows[p, s]] >= 0:
-                entries[end] = groups[rows[p, s]]
-                end += 1
-        starts[p + 1] = end
