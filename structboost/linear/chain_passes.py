@@ -303,18 +303,6 @@ def _scatter(
     return met
 
 
-@compiled
-def add_sums(tokens: Any, change: FloatArray, out: FloatArray) -> None:
-    """Add the rows of all tokens to those of their active features, times the values of these."""
-    features, at, values, _vectors, _norms = tokens
-    for t in range(len(change)):
-        for a in range(at[t], at[t + 1]):
-            f = features[a]
-            value = values[f]
-            for k in range(change.shape[1]):
-                out[f, k] += value * change[t, k]
-
-
 @compiled(**INSIDE)
 def _shrunk(slope: float, threshold: float) -> float:
     return float(np.copysign(max(abs(slope) - threshold, 0.0), slope))

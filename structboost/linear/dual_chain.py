@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, IntArray, override
@@ -17,7 +18,6 @@ from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import (
     FIRST_OVERLAP,
-    add_sums,
     dual_pass,
     space_of_pass,
 )
@@ -163,8 +163,7 @@ class DualChain(LinearProblem):
         change[np.arange(n_tokens), tags] += of_tokens
         n_active = len(self._columns.values)
         slopes = self._slopes[0]
-        slopes[:n_active] = 0.0
-        add_sums(self._tokens, change, slopes)
+        slopes[:n_active] = _sums(self._tokens, change)[:n_active]
         slopes[n_active:-1] = vectors.T @ change
         slopes[-1] = change.sum(axis=0)
         self._set_slopes_of_pairs()
@@ -177,8 +176,7 @@ class DualChain(LinearProblem):
             weights = np.repeat(weights, np.diff(self._steps[5]))
             change = -weights[:, None] * of_pairs
             change[np.arange(len(change)), self._true_pairs] += weights
-            pairs[:] = 0.0
-            add_sums(self._steps[:5], change, pairs)
+            pairs[:] = _sums(self._steps, change)
             pairs[-1] = change.sum(axis=0)
             return
         pairs[0] = 0.0
@@ -241,6 +239,13 @@ class DualChain(LinearProblem):
         steps = np.vstack((steps, transitions[-1:]))
         vectors = {"vector": weights[n_active:-1]} if "vector" in self.designs else {}
         return {"token": tokens, "step": steps, **vectors}
+
+
+def _sums(rows: tuple[Any, ...], change: FloatArray) -> FloatArray:
+    """Return the sums of the rows of tokens or steps with each active feature, times its value."""
+    features, at, values = rows[:3]
+    matrix = sparse.csr_array((values[features], features, at), (len(change), len(values)))
+    return np.asarray(matrix.T @ change)
 
 
 def _rows_within(starts: IntArray, sequences: IntArray) -> IntArray:
