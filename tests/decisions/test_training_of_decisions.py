@@ -190,34 +190,32 @@ class OutOfLicence(GridPath):
         return GridPath.solve_all(self, costs[None])[0]
 
 
-@pytest.mark.parametrize(("part", "seed"), [("train", 2), ("held", 0)])
-def test_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_index(part, seed):
+def rows_of_first_fold(part, seed):
     x, costs = travel(20)
+    if part == "boosting":
+        return random_folds(list(x), costs, random_state=seed)[0].rows
     train, held = next(KFold(5, shuffle=True, random_state=seed).split(x))
-    rows = {"train": train, "held": held}[part]
-    assert rows[0] > 0
-    problem = OutOfLicence(3, 3, len(rows), 1)
-    with pytest.raises(RuntimeError, match="licence") as error:
-        PredictThenOptimize(problem, random_state=seed).fit(x, costs)
-    assert f"X[{rows[0]}]" in error.value.__notes__[0]
+    return train if part == "train" else held
 
 
-def test_solver_that_fails_in_the_choice_of_c_of_boosting_names_the_instance_by_its_index():
-    x, costs = travel(20)
-    rows = random_folds(list(x), costs, random_state=7)[0].rows
+@pytest.mark.parametrize(("part", "seed"), [("train", 2), ("held", 0), ("boosting", 7)])
+def test_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_index(part, seed):
+    rows = rows_of_first_fold(part, seed)
     assert rows[0] > 0
-    problem = OutOfLicence(3, 3, len(rows), 1)
+    model = PredictThenOptimize(
+        OutOfLicence(3, 3, len(rows), 1), random_state=seed,
+        weak_learner="stump" if part == "boosting" else "linear",
+    )  # fmt: skip
     with pytest.raises(RuntimeError, match="licence") as error:
-        PredictThenOptimize(problem, weak_learner="stump", random_state=7).fit(x, costs)
+        model.fit(*travel(20))
     assert f"X[{rows[0]}]" in error.value.__notes__[0]
 
 
 def test_a_solver_that_fails_where_solves_are_spared_names_the_instance():
-    x, costs = travel(40)
     # A sixteenth of the instances is solved at a time: the first three, then others.
     problem = OutOfLicence(3, 3, 3, 2)
     with pytest.raises(RuntimeError, match="licence") as error:
-        PredictThenOptimize(problem, C=100.0, tol=1e-6, spare_solves=True).fit(x, costs)
+        PredictThenOptimize(problem, C=100.0, tol=1e-6, spare_solves=True).fit(*travel(40))
     assert "X[3]" in error.value.__notes__[0]
 
 

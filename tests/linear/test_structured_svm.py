@@ -19,7 +19,6 @@ from structboost.linear import svm_run
 from structboost.linear.designs import designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
-from structboost.tasks.ranking import PairOrder
 from tests.helpers.choose import Choose
 
 
@@ -69,24 +68,6 @@ def candidates():
     return Choose(), X, [int(rng.integers(len(x))) for x in X], [range(len(x)) for x in X]
 
 
-def swapped_pairs(y):
-    """Every set of swapped pairs of a query."""
-    pairs = [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] > y[j]]
-    for swaps in itertools.product((0, 1), repeat=len(pairs)):
-        counts = np.zeros(len(y))
-        for (i, j), swap in zip(pairs, swaps, strict=True):
-            counts[i] += (0.5 - swap) / len(pairs)
-            counts[j] -= (0.5 - swap) / len(pairs)
-        yield PairOrder(counts, sum(swaps) / len(pairs))
-
-
-def ranking():
-    rng = np.random.default_rng(3)
-    X = [rng.normal(size=(n, 3)) for n in (3, 4, 3)]
-    Y = [np.array([0, 1, 2]), np.array([0, 1, 1, 0]), np.array([1, 0, 0])]
-    return RankingTask(), X, Y, [list(swapped_pairs(y)) for y in Y]
-
-
 def chains(task):
     """Labels that alternate more than they agree: free edge weights would be negative."""
     rng = np.random.default_rng(4)
@@ -105,7 +86,6 @@ PROBLEMS = {
     "binary": binary,
     "multiclass": multiclass,
     "candidates": candidates,
-    "ranking": ranking,
     "chain_bounded": lambda: chains(Chain()),
     "chain_free": lambda: chains(FreeChain()),
 }

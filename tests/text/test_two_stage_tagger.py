@@ -232,14 +232,6 @@ def test_a_pipeline_passes_documents(trained):
     assert predicted == tagger.predict(tokens, documents=documents)
 
 
-def test_a_refit_that_fails_leaves_the_old_model(trained):
-    features, tagger = trained
-    tokens = features.transform([["mr", "Zoe", "is"]])
-    with pytest.raises(ValueError, match="y"):
-        tagger.fit(tokens * 10, [["O"]] * 10)
-    assert tagger.predict(tokens) == [["O", "B-x", "O"]]
-
-
 TOKEN = {"word[0]": "a"}
 
 
