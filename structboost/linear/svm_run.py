@@ -239,15 +239,10 @@ def pass_in_runs(
 
 
 def _among_all(outputs: FoundOutputs, first: int, n: int) -> FoundOutputs:
-    m = len(outputs.losses)
-
-    def padded(values: FloatArray, fill: float) -> FloatArray:
-        out = np.full(n, fill)
-        out[first : first + m] = values
-        return out
-
-    counts = padded(np.diff(outputs.first_entry), 0.0)
+    """Return the outputs of a run as those of all n examples, of which others have no cut."""
+    around = first, n - first - len(outputs.losses)
     return FoundOutputs(
-        padded(outputs.losses, 0.0), padded(outputs.violations, -1.0), starts_of(counts),
-        outputs.entry_score, outputs.entry_value,
+        np.pad(outputs.losses, around), np.pad(outputs.violations, around, constant_values=-1.0),
+        starts_of(np.pad(np.diff(outputs.first_entry), around)), outputs.entry_score,
+        outputs.entry_value,
     )  # fmt: skip
