@@ -194,13 +194,11 @@ class BoxTracker(Described):
         lost_below: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        wanted = "a number from 0 to below 1"
-        if not 0 <= checked_number(lost_below, "lost_below", wanted) < 1:
-            raise ValueError(f"lost_below is {lost_below!r}; give {wanted}.")
         self.learner = learner
         self.n_boxes = checked_whole_number(n_boxes, "n_boxes", least=20)
         self.every = checked_whole_number(every, "every")
-        self.lost_below = float(lost_below)
+        wanted = "a number from 0 to below 1"
+        self.lost_below = checked_number(lost_below, "lost_below", wanted, lambda x: 0 <= x < 1)
         self.random_state = checked_seed(random_state, "random_state")
         self.box: FloatArray = np.full(4, np.nan)
         self._forget()

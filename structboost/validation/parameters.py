@@ -10,16 +10,24 @@ import numpy as np
 from structboost.validation.messages import shown
 
 
-def checked_number(value: Any, name: str, wanted: str = "a number") -> float:
-    """Return ``value`` as a float, or raise TypeError if it is a bool or not a number."""
+def checked_number(
+    value: Any,
+    name: str,
+    wanted: str = "a number",
+    is_inside: Callable[[float], bool] = lambda number: True,
+) -> float:
+    """Return ``value`` as a float, or raise if it is a bool, not a number, or not inside."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise ValueError(
             f"{name} is {shown(value)}, beyond the largest float (1.8e308); give {wanted}."
         ) from None
+    if not is_inside(number):
+        raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
+    return number
 
 
 def checked_flag(value: Any, name: str) -> bool:
@@ -31,43 +39,29 @@ def checked_flag(value: Any, name: str) -> bool:
 
 def checked_positive(value: Any, name: str) -> float:
     """Return ``value`` as a finite number above 0."""
-    as_float = checked_number(value, name, "a number above 0")
-    return _checked_range(
-        as_float, value, name, 0 < as_float < np.inf, "it must be finite and above 0"
-    )
+    return checked_number(value, name, "a finite number above 0", lambda x: 0 < x < np.inf)
 
 
 def checked_regularisation(value: Any, name: str) -> float:
     """Return ``value`` as a number above 0, including infinity."""
-    as_float = checked_number(value, name, "a number above 0")
-    return as_float if as_float == np.inf else checked_positive(value, name)
+    return checked_number(value, name, "a number above 0", lambda x: x > 0)
 
 
 def checked_not_negative(value: Any, name: str) -> float:
     """Return ``value`` as a finite number from 0."""
-    as_float = checked_number(value, name, "a number from 0")
-    wanted = "it must be finite and not negative"
-    return _checked_range(as_float, value, name, 0 <= as_float < np.inf, wanted)
+    return checked_number(value, name, "a finite number from 0", lambda x: 0 <= x < np.inf)
 
 
 def checked_relative_gap(value: Any, name: str) -> float:
     """Return ``value`` as a number from 0 to below 1."""
-    wanted = "a relative gap from 0 to below 1"
-    as_float = checked_number(value, name, wanted)
-    return _checked_range(as_float, value, name, 0 <= as_float < 1, f"give {wanted}, such as 0.01")
+    wanted = "a relative gap from 0 to below 1, such as 0.01"
+    return checked_number(value, name, wanted, lambda x: 0 <= x < 1)
 
 
 def checked_fraction(value: Any, name: str) -> float:
     """Return ``value`` as a number between 0 and 1."""
-    wanted = "a fraction between 0 and 1"
-    as_float = checked_number(value, name, wanted)
-    return _checked_range(as_float, value, name, 0 < as_float < 1, f"give {wanted}, such as 0.1")
-
-
-def _checked_range(as_float: float, value: Any, name: str, is_inside: bool, remedy: str) -> float:
-    if not is_inside:
-        raise ValueError(f"{name} is {shown(value)}; {remedy}.")
-    return as_float
+    wanted = "a fraction between 0 and 1, such as 0.1"
+    return checked_number(value, name, wanted, lambda x: 0 < x < 1)
 
 
 def checked_whole_number(value: Any, name: str, largest: int | None = None, least: int = 1) -> int:
