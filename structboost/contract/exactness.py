@@ -61,6 +61,10 @@ _REMEDY = (
     "exact_argmax = False."
 )
 
+# Names of searches in errors.
+_AUGMENTED, _PLAIN = "The loss-augmented argmax of X[{sample}]", "argmax(X[{sample}], scores)"
+_ANY = "the argmax of X[{sample}]"
+
 # Scores of one example by kind, even if there is only one.
 Scores = Mapping[str, FloatArray]
 
@@ -174,10 +178,10 @@ class Probe:
     def measures(self, output: Any, name: str = "y") -> dict[str, SparseFeature]:
         """Return the joint feature of an output, checked, by kind."""
         value = on_example("joint_feature", self.i, self.task.joint_feature, self.x, output)
-        return {
-            kind: measure_of(self.task.kinds, value, kind, n, self.i, name)
-            for kind, n in self.n_parts.items()
-        }
+        measures = {}
+        for kind, n in self.n_parts.items():
+            measures[kind] = measure_of(self.task.kinds, value, kind, n, self.i, name)
+        return measures
 
     def channels(self) -> set[tuple[str, int]]:
         """Return the channels of the true output."""
@@ -220,18 +224,30 @@ class Probe:
                 note_examples(error, "argmax", self.i, self.i)
                 raise
             check_not_none(task, self.x, self.y, output, self.i)
-            self._note("argmax", output, has_loss=has_loss)
+            place = self.add("another output", output, is_plain=not has_loss)
+            call = _AUGMENTED if has_loss else _PLAIN
+            self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss))
         stack = StackedParts(scores, self._offsets, self._memo)
         if task.defines("argmax_batch"):
             with examples_numbered([self.i]):
                 outputs = on_example("argmax_batch", 0, task.argmax_batch, [self.x], stack)
             check_one_each(outputs, 1)
-            self._note("argmax_batch", outputs[0], has_loss=False)
+            place = self.add("another output", outputs[0], is_plain=True)
+            call = f"argmax_batch: {_ANY}"
+            self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss=False))
         if task.defines("separate", "argmax_batch") or task.is_enumerated:
             with examples_numbered([self.i]):
                 separated = on_example("separate", 0, task.separate, [self.x], [self.y], stack)
                 check_separation(task, separated, stack)
-            self._note("separate", separated, has_loss=True)
+            measures = {
+                kind: truth.minus(separated.differences[kind])
+                for kind, truth in self._truth.items()
+            }
+            place = self._append(
+                _Candidate("another output", ..., float(separated.losses[0])), measures
+            )
+            call = f"separate: {_ANY}"
+            self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss=True))
         if not deeply_equal(dict(scores), dict(self._sets[-1])):
             raise TaskError(
                 "argmax or separate changed the scores of X[{sample}] in place; work on a copy.",
@@ -326,28 +342,6 @@ class Probe:
                     "and correct one of them.",
                     self.i,
                 )
-
-    def _note(self, method: str, output: Any, *, has_loss: bool) -> None:
-        """Note an output, or a separation, that a search found at the last scores."""
-        if isinstance(output, Separation):
-            measures = {
-                kind: truth.append(of_kind._replace(values=-of_kind.values))
-                for (kind, truth), of_kind in zip(
-                    self._truth.items(), output.differences.values(), strict=True
-                )
-            }
-            candidate = _Candidate("another output", ..., float(output.losses[0]))
-            place = self._append(candidate, measures)
-        else:
-            place = self.add("another output", output, is_plain=not has_loss)
-        call = f"{method}: the argmax of X[{{sample}}]"
-        if method == "argmax":
-            call = (
-                "The loss-augmented argmax of X[{sample}]"
-                if has_loss
-                else "argmax(X[{sample}], scores)"
-            )
-        self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss))
 
     def _append(self, candidate: _Candidate, measures: Mapping[str, SparseFeature]) -> int:
         self._features.append(measures)

@@ -59,20 +59,21 @@ class SparseFeature(NamedTuple):
         """
         return SparseFeature(self.parts[entries], self.channels[entries], self.values[entries])
 
-    def append(self, other: SparseFeature) -> SparseFeature:
-        """Return the entries of both.
+    def minus(self, other: SparseFeature) -> SparseFeature:
+        """Return the difference of both.
 
         Parameters
         ----------
         other : SparseFeature
-            Entries that follow those of this one.
+            What is taken away.
 
         Returns
         -------
         measure : SparseFeature
             All entries; pairs in both are not merged.
         """
-        return SparseFeature(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        negative = other._replace(values=-other.values)
+        return SparseFeature(*(np.concatenate(pair) for pair in zip(self, negative, strict=True)))
 
 
 class FeatureRows:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError, note_examples
@@ -56,7 +55,10 @@ def finite_array(value: Any, call: str, i: int | None = None, kind: str = "") ->
 
     TaskError if entries are no real numbers, NaN, or larger; the message names the example.
     """
-    array = _array(value, call, i)
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise _no_array(value, call, error, i) from error
     if array.dtype.kind not in "biuf":
         raise TaskError(f"{call} is {shown(value)}{_of(kind)}; give real numbers{hint(value)}.", i)
     values = np.asarray(array, np.float64)
@@ -101,7 +103,10 @@ def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> 
 
     TaskError if an entry is no whole number; the message names the example.
     """
-    array = _array(value, call, i)
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise _no_array(value, call, error, i) from error
     if array.dtype.kind in "biu":
         return array.astype(np.int64, copy=False)
     if array.size == 0:
@@ -115,13 +120,10 @@ def _of(kind: str) -> str:
     return f" for kind {kind!r}" if kind else ""
 
 
-def _array(value: Any, call: str, i: int | None) -> NDArray[Any]:
-    try:
-        return np.asarray(value)
-    except Exception as error:
-        raise TaskError(
-            f"{call} is {shown(value)}, which is no array ({error}); give an array of numbers.", i
-        ) from error
+def _no_array(value: Any, call: str, error: Exception, i: int | None) -> TaskError:
+    return TaskError(
+        f"{call} is {shown(value)}, which is no array ({error}); give an array of numbers.", i
+    )
 
 
 def loss_of(task: Any, i: int, y: Any, y_pred: Any) -> float:

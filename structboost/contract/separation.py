@@ -303,7 +303,7 @@ def stacked_loss_scores(
 
 def _merged_difference(true: SparseFeature, other: SparseFeature, n_channels: int) -> SparseFeature:
     """Return ``true - other`` in the order of rows and channels, with equal pairs merged."""
-    both = true.append(SparseFeature(other.parts, other.channels, -other.values))
+    both = true.minus(other)
     keys, where = np.unique(both.parts * n_channels + both.channels, return_inverse=True)
     values = np.bincount(where, weights=both.values, minlength=len(keys)).astype(np.float64)
     nonzero = np.flatnonzero(values)
