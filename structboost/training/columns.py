@@ -11,7 +11,13 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import PartKind
-from structboost.files.schema import Array, DamagedFileError, damaged_content
+from structboost.files.schema import (
+    Array,
+    DamagedFileError,
+    damaged_content,
+    finite_number,
+    whole_number,
+)
 from structboost.learners.base import Column, WeakLearnerFamily
 from structboost.learners.terms import Term, Terms
 from structboost.model.ensemble import Ensemble, KindEnsemble
@@ -26,7 +32,8 @@ class ColumnWeights(NamedTuple):
     weights: FloatArray
 
 
-# What a checkpoint holds about the rounds.
+# What a checkpoint holds about the columns and the rounds.
+COLUMNS_SCHEMA = {name: Array("int64", ("n_live",), low=0) for name in ("live", "idle")}
 STAGES_SCHEMA: Mapping[str, Array] = {
     "stage_sizes": Array("int64", ("n_rounds",), low=0),
     "stage_numbers": Array("int32", ("n_staged",), low=0),
@@ -254,39 +261,15 @@ class ColumnRegistry:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return every column ever added and which are live, as plain JSON and arrays."""
-        by_kind = self._learners
-        terms, kinds = Terms.none(), []
-        for i, kind in enumerate(self.families):
-            placed = [
-                (index, term)
-                for (of_kind, key), index in self._indices.items()
-                if of_kind == kind
-                for term in key
-            ]
-            terms = terms.joined(Terms.of(placed, by_kind[kind]), 0)
-            kinds += [i] * len(placed)
-        order = np.argsort(terms.columns, kind="stable")
-        terms = terms.take(order)
-        arrays = {
-            "live": self._live,
-            "idle": self._idle,
-            "term_kinds": np.array(kinds, np.int64)[order],
-            **{f"term_{name}": getattr(terms, name) for name in Terms._fields},
-        }
-        return {"learners": {kind: list(learners) for kind, learners in by_kind.items()}}, arrays
-
-    def schema(self, header: Mapping[str, Any]) -> dict[str, Array]:
-        """Names, types and shapes of the arrays of a state, given its header."""
-        most_learners = max(len(header["learners"][kind]) for kind in self.families)
-        return {
-            "live": Array("int64", ("n_live",), low=0),
-            "idle": Array("int64", ("n_live",), low=0),
-            "term_columns": Array("int64", ("n_terms",), low=0, high="n_terms - 1"),
-            "term_kinds": Array("int64", ("n_terms",), low=0, high=len(self.families) - 1),
-            "term_learners": Array("int64", ("n_terms",), low=0, high=most_learners - 1),
-            "term_channels": Array("int64", ("n_terms",), low=0),
-            "term_coefficients": Array("float64", ("n_terms",)),
-        }
+        columns = [
+            (
+                kind,
+                [(self._learners[kind][t.learner], int(t.channel), t.coefficient) for t in terms],
+            )
+            for kind, terms in self._indices
+        ]
+        learners = {kind: list(numbers) for kind, numbers in self._learners.items()}
+        return {"learners": learners, "columns": columns}, {"live": self._live, "idle": self._idle}
 
     def restore(
         self,
@@ -298,29 +281,29 @@ class ColumnRegistry:
 
         DamagedFileError if it is no state of a run on these features.
         """
+        live = arrays["live"]
         with damaged_content():
             learners = {
                 kind: [family.restored(learner) for learner in header["learners"][kind]]
                 for kind, family in self.families.items()
             }
-            of_column = self._columns(learners, arrays, kinds)
-            self._indices = {
-                (kind, tuple(terms)): index for index, (kind, terms) in of_column.items()
-            }
-            if len(self._indices) != len(of_column) or len(np.unique(arrays["live"])) != len(
-                arrays["live"]
-            ):
+            columns = [
+                (kind, tuple(_restored_term(term, learners[kind], kinds[kind]) for term in terms))
+                for kind, terms in header["columns"]
+            ]
+            self._indices = {column: index for index, column in enumerate(columns)}
+            if len(self._indices) != len(columns) or len(np.unique(live)) != len(live):
                 raise DamagedFileError("it has a column twice")
-            if not set(arrays["live"].tolist()) <= set(of_column):
+            if live.max(initial=-1) >= len(columns):
                 raise DamagedFileError("it uses columns that it does not have")
         for kind, of_kind in learners.items():
             if of_kind:
                 self._add_learners(kind, of_kind)
             self._learners[kind] = {learner: i for i, learner in enumerate(of_kind)}
-        self._live, self._idle = arrays["live"], arrays["idle"]
+        self._live, self._idle = live, arrays["idle"]
         added: dict[str, list[tuple[int, Term]]] = {}
         for place, index in enumerate(self._live.tolist()):
-            kind, terms = of_column[index]
+            kind, terms = columns[index]
             added.setdefault(kind, []).extend((place, term) for term in terms)
         if len(self._live):
             self._master.add_columns(
@@ -330,32 +313,6 @@ class ColumnRegistry:
                 },
                 len(self._live),
             )
-
-    def _columns(
-        self,
-        learners: Mapping[str, Sequence[Any]],
-        arrays: Mapping[str, NDArray[Any]],
-        kinds: Mapping[str, PartKind],
-    ) -> dict[int, tuple[str, list[Term]]]:
-        """Kind and terms of each column by its number, from 0 without holes."""
-        names = list(self.families)
-        of_column: dict[int, tuple[str, list[Term]]] = {}
-        for column, index, learner, channel, coefficient in zip(
-            *(
-                arrays[f"term_{name}"].tolist()
-                for name in ("columns", "kinds", "learners", "channels", "coefficients")
-            ),
-            strict=True,
-        ):
-            kind, terms = of_column.setdefault(column, (names[index], []))
-            if kind != names[index] or channel >= kinds[kind].n_channels:
-                raise DamagedFileError(
-                    "a column has terms of several kinds, or a channel beyond those of its kind"
-                )
-            terms.append(Term(learners[kind][learner], channel, coefficient))
-        if list(of_column) != list(range(len(of_column))):
-            raise DamagedFileError("its columns are not numbered in order")
-        return of_column
 
     def _terms(
         self, kind: str, fresh: Sequence[Column], first: int, grower: GrowsRounds | None = None
@@ -393,6 +350,16 @@ class ColumnRegistry:
 
     def _responses(self, kind: str, learners: Sequence[Any]) -> Any:
         return self.families[kind].responses(learners)
+
+
+def _restored_term(term: Any, learners: Sequence[Any], part: PartKind) -> Term:
+    """Make a term of a column from the values in a header."""
+    learner, channel, coefficient = term
+    return Term(
+        learners[whole_number(learner, "learner", high=len(learners) - 1)],
+        whole_number(channel, "channel", high=part.n_channels - 1),
+        finite_number(coefficient, "coefficient"),
+    )
 
 
 def _dense(responses: Any) -> Any:

@@ -20,6 +20,7 @@ from structboost.files.schema import (
 )
 from structboost.objectives.master import WeightedColumns
 from structboost.training.columns import (
+    COLUMNS_SCHEMA,
     STAGES_SCHEMA,
     ColumnRegistry,
     ColumnWeights,
@@ -160,7 +161,7 @@ class RunCheckpoint:
         part = of_master.pop("", Part({}))
         arrays = {
             **STAGES_SCHEMA,
-            **prefixed("columns/", self._columns.schema(header)),
+            **prefixed("columns/", COLUMNS_SCHEMA),
             **prefixed("master/", part.arrays),
         }
         shared = Part(arrays, {"n_rounds": len(header["history"]), **part.sizes})

@@ -291,11 +291,15 @@ def bounds_up(header, arrays):
         (put("master/known_cuts", 1), "products of a cut twice"),
         (put("master/weights", 3.0), "its risk is not that of its weights"),
         (put("columns/live", 0), "a column twice"),
-        (put("columns/term_channels", 5), "a channel beyond those of its kind"),
-        (put("columns/term_learners", 1000), "term_learners' has entries out of their range"),
+        (number(5, "columns", 0, 1, 0, 1), "its channel is 5"),
+        (number(1000, "columns", 0, 1, 0, 0), "its learner is 1000"),
         (put("columns/idle", -1), "idle' has entries out of their range"),
         (put("columns/live", -1), "live' has entries out of their range"),
-        (put("columns/term_kinds", 1), "term_kinds' has entries out of their range"),
+        (
+            lambda header, arrays: arrays.update({"columns/live": arrays["columns/live"] + 10**6}),
+            "columns that it does not have",
+        ),
+        (number("z", "columns", 0, 0), "KeyError"),
         (put("stage_numbers", -1), "stage_numbers' has entries out of their range"),
         (put("stage_numbers", 1000), "columns that it does not hold"),
         (
