@@ -206,23 +206,16 @@ def _check_outputs(
         if kind not in seen:
             seen.add(kind)
             try:
-                _try_output(task, X[i], scores, output, i)
+                if method == "argmax":
+                    joint_features(task, [X[i]], [output], scores.only(i).offsets, OF_ARGMAX)
+                elif output is None:
+                    # A loss needs a truth, which may know more than a prediction, such as costs.
+                    task.loss(task.argmax(X[i], scores.example(i)), output)
             except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
                 if output is None:
                     raise returned_none(method, i) from error
                 name = f"{method}(X[{{sample}}], scores)"
                 raise refused_output(name, output, "the task", error, i) from error
-
-
-def _try_output(task: Task, x: Any, scores: StackedParts, output: Any, i: int) -> None:
-    """Check that the joint feature, or else the loss, accepts a prediction.
-
-    The loss needs a true output, which may know more than a prediction, such as costs.
-    """
-    if not task.defines("predict"):
-        joint_features(task, [x], [output], scores.only(i).offsets, OF_ARGMAX)
-    elif output is None:
-        task.loss(task.argmax(x, scores.example(i)), output)
 
 
 def marginals(

@@ -63,33 +63,6 @@ class TopK(OneChannel):
         return itertools.combinations(range(len(x)), 1 + int(x[0, 0] > 0))
 
 
-class Routes(OneChannel):
-    """Path through layers, some of whose nodes are closed."""
-
-    def listed(self, x):
-        n, m = x.shape[:2]
-        for nodes in itertools.product(range(m), repeat=n):
-            if all(x[k, node, 0] > -1.0 or node == 0 for k, node in enumerate(nodes)):
-                yield [k * m + node for k, node in enumerate(nodes)]
-
-
-class Segmentation(OneChannel):
-    """Cuts of a sequence into pieces of at most two tokens; a part is a piece, by its end."""
-
-    def listed(self, x):
-        n = len(x)
-
-        def cuts(end):
-            if end == n:
-                yield []
-            for length in (1, 2):
-                if end + length <= n:
-                    for rest in cuts(end + length):
-                        yield [end + length - 1, *rest]
-
-        return cuts(0)
-
-
 class Permutations(OneChannel):
     def listed(self, x):
         n = x.shape[0]
@@ -129,8 +102,6 @@ FLAT = [(4, 2)] * 12
 RIGHT = {
     Alignment: [(2, 3, 1), (3, 2, 1), (1, 6, 1), (6, 1, 1)] * 3,
     TopK: FLAT,
-    Routes: [(2, 3, 1), (3, 2, 1)] * 6,
-    Segmentation: FLAT,
     Permutations: [(3, 3, 1)] * 12,
     AllowedPairs: [(3, 3, 1)] * 12,
     Words: FLAT,

@@ -200,8 +200,3 @@ def test_a_path_that_falls_to_an_empty_model_has_the_smallest_C():
     with pytest.warns(EmptyModelWarning, match="Take C well above"):
         path = StructBoost(MulticlassTask(3), C=1.0).path(X, y, [20.0, 0.5])
     assert 0.5 < path[1].history_[-1]["smallest_C"] < 20.0
-
-
-def test_uninformative_features_raise_a_warning():
-    with pytest.warns(EmptyModelWarning, match="No larger C helps"):
-        StructBoostClassifier(objective="hinge", C=50).fit(np.ones((20, 2)), np.arange(20) % 2)
