@@ -14,11 +14,6 @@ from structboost.errors import TaskError, on_example
 from structboost.validation import array_of, checked_whole_number, shown, unusable
 
 
-def _is_finite_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    return is_number and not isinstance(value, bool) and bool(np.isfinite(value))
-
-
 @dataclass(frozen=True)
 class PartKind:
     """Kind of part, with features and weak learners for it.
@@ -35,7 +30,8 @@ class PartKind:
     Raises
     ------
     ValueError, TypeError
-        If ``n_channels`` is no whole number from 1, or ``response`` not two finite numbers.
+        If ``n_channels`` is no whole number from 1, or ``response`` not two finite numbers in
+        rising order.
     """
 
     n_channels: int = 1
@@ -43,11 +39,12 @@ class PartKind:
 
     def __post_init__(self) -> None:
         checked_whole_number(self.n_channels, "n_channels")
-        response: Any = self.response
-        is_pair = isinstance(response, Sequence | np.ndarray) and array_of(response).shape == (2,)
-        if not is_pair or not all(_is_finite_number(value) for value in response):
+        response = array_of(self.response)
+        is_pair = response.shape == (2,) and response.dtype.kind in "iuf"
+        if not is_pair or not np.isfinite(response).all() or response[0] >= response[1]:
             raise ValueError(
-                f"response is {shown(response)}; give two finite numbers, such as (-1.0, 1.0)."
+                f"response is {shown(self.response)}; give two finite numbers in rising order, "
+                "such as (-1.0, 1.0)."
             )
 
     @property
@@ -186,18 +183,8 @@ def check_declared(kinds: Any) -> None:
     if not isinstance(kinds, Mapping) or not kinds:
         raise TaskError(f"task.kinds is {kinds!r}; give a dict of names to PartKind, at least one.")
     for kind, part in kinds.items():
-        name = f"task.kinds[{kind!r}]"
         if not isinstance(part, PartKind):
-            raise TaskError(f"{name} is {part!r}; give a PartKind.")
-        if not isinstance(part.n_channels, (int, np.integer)) or part.n_channels < 1:
-            raise TaskError(
-                f"{name}.n_channels is {part.n_channels!r}; give a whole number from 1."
-            )
-        response = np.asarray(part.response)
-        if response.shape != (2,) or not np.isfinite(response).all() or response[0] >= response[1]:
-            raise TaskError(
-                f"{name}.response is {part.response!r}; give two numbers in rising order."
-            )
+            raise TaskError(f"task.kinds[{kind!r}] is {part!r}; give a PartKind.")
 
 
 def check_known(

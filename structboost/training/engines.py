@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import joblib
 import numpy as np
@@ -29,13 +29,6 @@ from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
 from structboost.runtime.described import Described
 from structboost.runtime.registry import Registry
 from structboost.validation import checked_n_jobs, shown
-
-
-class Source(Protocol):
-    """Plain data that a shard is made of, which can be sent to a worker."""
-
-    def shard(self) -> Any:
-        """Make the shard."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +148,9 @@ class Engine(Described, ABC):
 
         Parameters
         ----------
-        sources : sequence of Source
-            What each shard is made of.
+        sources : sequence
+            Plain data of which each shard is made, by its method ``shard()``; it can be sent to a
+            worker.
         layout : Layout
             How examples are divided into blocks and shards.
         """

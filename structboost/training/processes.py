@@ -27,7 +27,7 @@ from structboost.errors import EngineError
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.blocks import NodeSum, join_siblings
 from structboost.runtime.memory import keep_freed_memory
-from structboost.training.engines import Engine, Layout, Source, Workers
+from structboost.training.engines import Engine, Layout, Workers
 from structboost.validation import checked_n_jobs
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -127,11 +127,11 @@ class Host:
         How examples are divided into blocks and shards.
     shards : sequence of int
         Indices of the shards that are placed here.
-    *sources : Source or Failure
+    *sources : ShardSource or Failure
         What they are made of, or the error of making that.
     """
 
-    def __init__(self, layout: Layout, shards: Sequence[int], *sources: Source | Failure) -> None:
+    def __init__(self, layout: Layout, shards: Sequence[int], *sources: Any) -> None:
         keep_freed_memory()
         self._layout = layout
         self._shards: dict[int, Any] = {}
