@@ -471,8 +471,8 @@ def _fit(
 ) -> None:
     """Fit trainers that differ only in C in turn, each warm started from the one before.
 
-    ``choice`` is a choice of C for the checkpoint.  ``run`` takes the loop, instead of fitting the
-    trainer.
+    ``choice`` is a choice of C for the checkpoint.  ``run`` takes the loop, of which no
+    model is needed.
 
     Raises
     ------
@@ -509,13 +509,19 @@ def _fit(
                         loop = plan.loop(of_fit, X, Y, sample_weight, resources)
                     else:
                         loop = before.repeat(of_fit)
-                    (trainer._keep if run is None else run)(loop)
+                    if run is None:
+                        trainer._keep(loop)
+                    else:
+                        loop.is_trial = True
+                        run(loop)
                 except KeyboardInterrupt:
                     # This C has no model yet; those before it are complete.
                     if before is None:
                         raise
                     return warn_of_interruption(0)
                 if loop.state.interrupted:
+                    if run is not None:
+                        raise KeyboardInterrupt
                     return warn_of_interruption(len(loop.state.history))
                 if loop.is_empty:
                     empty.append(loop)
@@ -569,14 +575,7 @@ def run_without_model(
     KeyboardInterrupt
         On Ctrl-C.
     """
-
-    def run_trial(loop: Loop) -> None:
-        loop.is_trial = True
-        run(loop)
-        if loop.state.interrupted:
-            raise KeyboardInterrupt
-
-    _fit([trainer], X, Y, sample_weight, run=run_trial)
+    _fit([trainer], X, Y, sample_weight, run=run)
 
 
 def _fit_choosing(
