@@ -268,7 +268,7 @@ class ColumnRegistry:
             )
             for kind, terms in self._indices
         ]
-        learners = {kind: list(numbers) for kind, numbers in self._learners.items()}
+        learners = {kind: list(indices) for kind, indices in self._learners.items()}
         return {"learners": learners, "columns": columns}, {"live": self._live, "idle": self._idle}
 
     def restore(
