@@ -252,9 +252,18 @@ class SwappedInBatches(Choose):
         return Separation(found.losses[::-1], found.differences, found.indptr)
 
 
+class FirstInBatches(Choose):
+    """Task whose argmax of many examples is the first output of each."""
+
+    def argmax_batch(self, X, scores, Y=None):
+        outputs = super().argmax_batch(X, scores, Y)
+        return outputs if len(X) == 1 or Y is not None else [0] * len(X)
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [
+        (FirstInBatches, r"argmax_batch gives X\[\d+\] another result than alone"),
         (Forgetful, r"other results for X\[0\] after pickling"),
         (SwappedInBatches, r"separate gives X\[\d+\] another result than alone"),
     ],
