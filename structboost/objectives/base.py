@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -134,34 +134,6 @@ class Formulation(Described):
     def link(self) -> SoftmaxLink | None:
         """Map from scores that minimise the expected loss to class probabilities, if there are."""
         return None
-
-    @classmethod
-    def by_name(cls, name: str, *, stabilize: bool) -> Self:
-        """Make the formulation of ``StructBoost(formulation=name, stabilize=stabilize)``.
-
-        Parameters
-        ----------
-        name : str
-            A name that the formulation is registered under.
-        stabilize : bool
-            Whether the master is stabilised.
-
-        Returns
-        -------
-        formulation : Formulation
-            A new one, with default parameters.
-
-        Raises
-        ------
-        ValueError
-            If ``stabilize`` is False and the formulation is never stabilised.
-        """
-        if not stabilize:
-            raise ValueError(
-                f"stabilize is {stabilize!r}, but formulation={name!r} is never stabilised; leave "
-                "stabilize=True, or take formulation='one_slack'."
-            )
-        return cls()
 
     def check(self) -> None:
         """Raise ValueError or TypeError if a parameter is out of range."""

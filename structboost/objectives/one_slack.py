@@ -84,11 +84,6 @@ class OneSlack(Formulation):
     stabilize: bool = True
     ridge: float | None = None
 
-    @classmethod
-    @override
-    def by_name(cls, name: str, *, stabilize: bool) -> OneSlack:
-        return cls(stabilize)
-
     @property
     @override
     def can_resume(self) -> bool:

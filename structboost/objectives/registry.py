@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from structboost.objectives.base import Formulation
 from structboost.runtime.registry import Registry
 from structboost.validation import checked_flag
@@ -23,14 +25,15 @@ def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) ->
 
     Raises ValueError for a name that no formulation has.
     """
-    stabilize = checked_flag(stabilize, "stabilize")
-    if not isinstance(formulation, Formulation):
-        chosen: Formulation = FORMULATIONS[formulation].by_name(formulation, stabilize=stabilize)
-        return chosen
-    if not stabilize:
+    if isinstance(formulation, Formulation):
+        chosen = formulation
+    else:
+        make: Any = FORMULATIONS[formulation]
+        chosen = make(stabilize=stabilize) if hasattr(make, "stabilize") else make()
+    if not checked_flag(stabilize, "stabilize") and getattr(chosen, "stabilize", True):
         raise ValueError(
-            f"stabilize is {stabilize!r}, which a Formulation object does not read; leave "
-            "stabilize=True, and give formulation=OneSlack(stabilize=False) if you mean "
+            f"stabilize is {stabilize!r}, which formulation={formulation!r} does not read; leave "
+            "stabilize=True, or give 'one_slack' or OneSlack(stabilize=False) if you mean "
             "Algorithm 2 as printed."
         )
-    return formulation
+    return chosen

@@ -86,7 +86,6 @@ class CutProgram:
     def __init__(self, pool: CutPool, norm: float | None = None) -> None:
         self.unit = 1.0
         self.slack_costs = np.zeros(0)
-        self.cold_solves = 0
         self._pool = pool
         self._norm = norm
         self._highs = quiet_highs()
@@ -141,7 +140,6 @@ class CutProgram:
         solution, trouble = self._run()
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
-            self.cold_solves += 1
             solution, trouble = self._run_by_primal_simplex()
         if trouble or solution is None:
             raise SolverError(

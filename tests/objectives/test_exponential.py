@@ -267,18 +267,15 @@ def test_stage_wise_is_the_printed_update():
         MultiBoostClassifier(C=100, max_rounds=20, loss="hinge"),
     ],
 )
-def test_objective_is_that_of_the_saved_model(estimator, tmp_path):
+def test_objective_is_that_of_the_model(estimator):
     X, y = load_iris(return_X_y=True)
     weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
     estimator.fit(X, y, sample_weight=weights)
-    estimator.save(tmp_path / "model")
-    loaded = type(estimator).load(tmp_path / "model")
-    scores = loaded.decision_function(X)
-    np.testing.assert_array_equal(loaded.predict(X), estimator.predict(X))
+    scores = estimator.decision_function(X)
     if getattr(estimator, "loss", "exponential") == "exponential":
-        objective = loaded.model_.weights.sum() + pair_objective(scores, y, 100.0, weights)
-        assert objective == pytest.approx(loaded.objective_, rel=1e-9)
-    assert loaded.score(X, y) > 0.95
+        objective = estimator.model_.weights.sum() + pair_objective(scores, y, 100.0, weights)
+        assert objective == pytest.approx(estimator.objective_, rel=1e-9)
+    assert estimator.score(X, y) > 0.95
 
 
 @pytest.mark.parametrize("solver", ["fcd", "lbfgs"])

@@ -12,8 +12,10 @@ from sklearn.datasets import make_classification
 from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.files import DamagedFileError
 from structboost.learners import TreeFamily
+from structboost.learners.terms import Terms
 from structboost.objectives import StageWiseLikelihood
-from structboost.objectives.held_out import fitted_temperature, saved_temperature
+from structboost.objectives.held_out import HeldOut, fitted_temperature, saved_temperature
+from tests.helpers.problems import problem_of
 
 TREES = partial(TreeFamily, depth=3, confident=True, row_fraction=0.5, random_state=0)
 
@@ -42,39 +44,43 @@ def examples(n_classes, n_rows=160, **parameters):
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_held_out_scores_are_sums_over_the_rounds_that_left_a_row_out(n_classes):
-    X, labels = examples(n_classes)
-    n_rounds = 6
-    trainer, loop = learned(X, labels, n_rounds)
-    # The same draws and duals again, from the scores of each stage.
+def test_rows_left_out_get_the_responses_of_leaves_that_were_fitted_without_them():
+    rng = np.random.default_rng(0)
+    X, duals = rng.normal(size=(160, 4)), rng.normal(size=(160, 2))
     family = TREES(X, (-1, 1))
-    code = np.array([[-0.5], [0.5]]) if n_classes == 2 else np.eye(n_classes)
-    sums, counts = np.zeros((code.shape[1], len(X))), np.zeros(len(X))
-    scores = sums.copy()
-    models = list(trainer.staged_models())
-    for model in models:
-        of_classes = 2 * (code @ scores)
-        chances = np.exp(of_classes - logsumexp(of_classes, axis=0))
-        duals = 2 * (code[labels].T - code.T @ chances).T / len(X)
-        priced = family.price(duals, 1)
-        is_out = family.left_out()
-        for candidate in priced:
-            k, leaf = candidate.channel, family.leaf_indices(candidate.learner)
-            answers = np.zeros(len(X))
-            of_row = np.abs(duals[~is_out, k]).sum() / (0.5 * len(X))
-            for number in range(8):
-                own = ~is_out & (leaf == number)
-                mass = np.abs(duals[own, k]).sum() + of_row
-                answers[is_out & (leaf == number)] = 127 * duals[own, k].sum() / mass
-            # Its step, from what it changes on all rows.
-            response = family.responses([candidate.learner])[0].astype(float)
-            change = model.scores(X).T[k] - scores[k]
-            sums[k] += (change @ response) / (response @ response) * answers
+    for learner, k, _ in family.price(duals, 1):
+        is_out, leaves = family.left_out(), family.leaf_indices(learner)
+        own, expected = np.where(is_out, 0.0, duals[:, k]), np.zeros(160)
+        for leaf in range(8):
+            here = leaves == leaf
+            mass = np.abs(own[here]).sum() + np.abs(own).sum() / 80
+            expected[here & is_out] = 127 * own[here].sum() / mass
+        np.testing.assert_allclose(family.held_out_response(learner, k), expected, atol=1e-9)
+
+
+def test_the_temperature_is_that_of_the_rounds_that_left_each_row_out():
+    rng = np.random.default_rng(0)
+    labels, channels = rng.integers(0, 3, 30), np.arange(3)
+    booster = StageWiseLikelihood().booster(problem_of(MulticlassTask(3), labels))
+    sums, counts = np.zeros((3, 30)), np.zeros(30)
+    assert booster.temperature() is None
+    for first in range(0, 15, 3):
+        booster.add_responses("x", rng.integers(-9, 10, (3, 30)).astype(np.int8))
+        terms = Terms(channels, first + channels, channels, np.ones(3))
+        booster.add_columns({"x": terms}, 3)
+        is_out = rng.random(30) < 0.5
+        responses = rng.normal(size=(3, 30)) * is_out
+        booster.add_held_out("x", HeldOut(is_out, first + channels, channels, responses))
+        booster.step(first + channels)
+        sums += booster.weights[first:, None] * responses
         counts += is_out
-        scores = model.scores(X).T
-    np.testing.assert_allclose(loop.weighted._sums["x"], sums, atol=1e-9)
-    np.testing.assert_array_equal(loop.weighted._counts["x"], counts)
+    scores = 2.0 * sums * 5 / np.maximum(counts, 1)
+
+    def loss(factor):
+        own = factor * scores
+        return float(np.mean(logsumexp(own, axis=0) - own[labels, np.arange(30)]))
+
+    assert booster.temperature() == pytest.approx(fitted_temperature(loss, 30).damped())
 
 
 def test_where_no_rows_are_left_out_there_is_no_temperature():

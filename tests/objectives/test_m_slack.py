@@ -38,22 +38,6 @@ def chains():
     return X, Y, rng.exponential(size=40) * (rng.random(40) < 0.8)
 
 
-@pytest.mark.slow
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 999), st.floats(1.0, 1000.0), st.floats(0.0015, 0.5))
-def test_primal_bound_and_duals_of_blocks(seed, C, tolerance):
-    problem = given_columns("m_slack_single", C, seed)
-    master, optimum = problem.master, problem.optimum(C)
-    for accuracy in (0.9, tolerance):
-        master.solve(accuracy)
-        largest = problem.edges().max()
-        assert largest <= 1 + 1e-9
-        assert master.bound(largest) <= optimum * (1 + 1e-9)
-        assert optimum * (1 - 1e-9) <= master.primal
-        assert master.primal == pytest.approx(problem.objective(master.weights, C), rel=1e-9)
-        assert master.primal - master.bound(largest) <= accuracy * master.primal * (1 + 1e-9)
-
-
 @pytest.mark.usefixtures("without_program")
 def test_the_best_weights_looked_at_are_kept(monkeypatch):
     C = 50.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import MulticlassTask, StructBoost, StructBoostRanker
+from structboost import MulticlassTask, StructBoost
 from structboost.errors import TaskError
 from structboost.learners.terms import Terms
 from structboost.objectives import StageWiseRanking
@@ -103,20 +103,3 @@ def test_what_cannot_be_ranked_stage_wise_is_refused():
         StructBoost(MulticlassTask(3), formulation=StageWiseRanking(), C=np.inf).fit(X, y)
     with pytest.raises(TaskError, match="gave 29 entries for 30 items"):
         StructBoost(RankingTask(), formulation=StageWiseRanking(), C=np.inf).fit([X], [y[:-1]])
-
-
-def test_the_default_ranker_is_stage_wise_until_something_is_said():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 4))
-    y = np.digitize(X[:, 0] * X[:, 1], [-0.5, 0.5])
-    group = [10] * 20
-    ranker = StructBoostRanker(max_iter=40).fit(X, y, group=group)
-    again = StructBoostRanker(max_iter=40).fit(X, y, group=group)
-    np.testing.assert_array_equal(ranker.predict(X), again.predict(X))
-    assert ranker.C_ == np.inf
-    assert ranker.history_[-1]["gap"] is None
-    losses = [entry["primal"] for entry in ranker.history_]
-    assert losses == sorted(losses, reverse=True)
-    assert ranker.score(X, y, np.repeat(np.arange(20), 10)) > 0.95
-    certified = StructBoostRanker(objective="hinge", C=10.0, max_iter=5).fit(X, y, group=group)
-    assert certified.history_[-1]["gap"] is not None
