@@ -416,7 +416,7 @@ def recipe_of(
     if face.early_stopping:
         settings["spread"] = 0.0
     if is_same(face.C, AUTO) and isinstance(minimised, Formulation):
-        if not minimised.can_choose_C and _takes_infinite(minimised):
+        if not minimised.can_choose_C and minimised.takes_infinite_C:
             settings["C"] = np.inf
     choices = of_linear = None
     if is_linear:
@@ -462,12 +462,3 @@ def _with_rate(steps: NewtonSteps, rate: Any) -> NewtonSteps:
             f"learning_rate is {shown(rate)}; give a fraction of each step, such as 0.1."
         )
     return replace(steps, shrinkage=float(rate))
-
-
-def _takes_infinite(formulation: Formulation) -> bool:
-    """Whether a formulation accepts an infinite C."""
-    try:
-        formulation.check_C(np.inf)
-    except ValueError:
-        return False
-    return True

@@ -1,7 +1,6 @@
 """Masters and boosters, one module each, and their contracts.
 
-To add a stage-wise objective, write a :class:`Boosting` that makes a :class:`Booster`.  A master or
-booster has the methods of the protocols that it implements.
+To add a stage-wise objective, write a :class:`Boosting` that starts a :class:`Booster`.
 """
 
 import lazy_loader

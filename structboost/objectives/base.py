@@ -9,7 +9,7 @@ weight times response.  The weights come from one of two methods::
 The loop (:mod:`structboost.training.loop`) calls them in this order::
 
     formulation.check(), formulation.check_C(C), formulation.prepare(families, random_state)
-    columns = formulation.columns(problem, C)
+    columns = formulation.start(problem, C)
     repeat
         price by master.duals() or booster.gradient()
         columns.add_responses(...)  of new learners, and columns.add_columns(...) of new columns
@@ -22,19 +22,18 @@ that it makes are able to do.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.learners.base import WeakLearnerFamily
 from structboost.objectives.cut_oracle import CutOracle
-from structboost.objectives.master import Booster, RestrictedMaster, WeightedColumns
+from structboost.objectives.master import WeightedColumns
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.described import Described
 from structboost.validation import checked_positive, checked_regularisation
@@ -102,7 +101,7 @@ class Problem:
 class Formulation(Described):
     """Objective of the weights and method to find them, a parameter of the trainer.
 
-    A subclass implements :meth:`master`, or is a :class:`Boosting`.
+    A subclass implements :meth:`start`.
 
     Attributes
     ----------
@@ -112,12 +111,15 @@ class Formulation(Described):
     can_choose_C : bool
         Whether C weighs the loss against a price of weight.  The model is then empty below some C,
         from which ``C="auto"`` searches upwards.
+    takes_infinite_C : bool
+        Whether C may be infinite, where weight has no price.
     learns_from_held_out : bool
         Whether boosters are :class:`~structboost.objectives.LearnsFromHeldOut`.
     """
 
     works_on_shards: ClassVar[bool] = False
     can_choose_C: ClassVar[bool] = False
+    takes_infinite_C: ClassVar[bool] = False
     learns_from_held_out: ClassVar[bool] = False
 
     @property
@@ -157,7 +159,7 @@ class Formulation(Described):
         return self
 
     def check_C(self, C: Any) -> None:
-        """Raise if C is out of range, by default unless it is finite and above 0.
+        """Raise if C is out of range, by default unless it is above 0, and finite if it must be.
 
         Parameters
         ----------
@@ -169,10 +171,10 @@ class Formulation(Described):
         ValueError, TypeError
             If it is out of range.
         """
-        checked_positive(C, "C")
+        (checked_regularisation if self.takes_infinite_C else checked_positive)(C, "C")
 
     def prepare(self, families: Mapping[str, WeakLearnerFamily], random_state: Any) -> None:
-        """Prepare the families for this objective, once, before :meth:`columns`.
+        """Prepare the families for this objective, once, before :meth:`start`.
 
         Parameters
         ----------
@@ -183,8 +185,8 @@ class Formulation(Described):
         """
         return
 
-    def columns(self, problem: Problem, C: float) -> WeightedColumns:
-        """Make the weighted columns for the loop to train, by default the master.
+    def start(self, problem: Problem, C: float) -> WeightedColumns:
+        """Make the weighted columns for the loop to train.
 
         Parameters
         ----------
@@ -198,53 +200,10 @@ class Formulation(Described):
         columns : RestrictedMaster or Booster
             A new one, without columns.
         """
-        return self.master(problem, C)
-
-    def master(self, problem: Problem, C: float) -> RestrictedMaster:
-        """Make the restricted master of a problem.
-
-        Parameters
-        ----------
-        problem : Problem
-            The examples and the source of random draws.
-        C : float
-            Weight of the risk.
-
-        Returns
-        -------
-        master : RestrictedMaster
-            A new one, without columns.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} implements neither master() nor, as a Boosting, booster()."
-        )
+        raise NotImplementedError(f"{type(self).__name__} does not implement start().")
 
 
-class Boosting(Formulation, ABC):
-    """Formulation in which weight has no price, columns step once per round, and C is infinite.
+class Boosting(Formulation):
+    """Formulation in which weight has no price, columns step once per round, and C is infinite."""
 
-    A subclass implements :meth:`booster`.
-    """
-
-    @override
-    def check_C(self, C: Any) -> None:
-        checked_regularisation(C, "C")
-
-    @override
-    def columns(self, problem: Problem, C: float) -> WeightedColumns:
-        return self.booster(problem)
-
-    @abstractmethod
-    def booster(self, problem: Problem) -> Booster:
-        """Make the booster of a problem.
-
-        Parameters
-        ----------
-        problem : Problem
-            The examples and the source of random draws.
-
-        Returns
-        -------
-        booster : Booster
-            A new one, without columns.
-        """
+    takes_infinite_C = True

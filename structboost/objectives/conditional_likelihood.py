@@ -58,7 +58,7 @@ class ConditionalLikelihood(Formulation):
     link = SoftmaxLink()
 
     @override
-    def master(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
+    def start(self, problem: Problem, C: float) -> ConditionalLikelihoodMaster:
         """Master by L-BFGS-B over the columns so far, until the duality gap is small enough.
 
         Raises

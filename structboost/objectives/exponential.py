@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from structboost.validation import (
     checked_choice,
     checked_not_negative,
     checked_positive,
-    checked_regularisation,
     checked_whole_number,
 )
 
@@ -73,7 +72,7 @@ class Exponential(Formulation):
     would get an infinite one.  CW-1 of the paper's tables is ``tau_max=1`` and ``C=inf``.
     """
 
-    can_choose_C: ClassVar[bool] = True
+    can_choose_C = takes_infinite_C = True
     can_resume = True
     link = PAIR_LINK
     solver: str = "fcd"
@@ -89,11 +88,7 @@ class Exponential(Formulation):
         checked_positive(self.largest_weight, "largest_weight")
 
     @override
-    def check_C(self, C: Any) -> None:
-        checked_regularisation(C, "C")
-
-    @override
-    def master(self, problem: Problem, C: float) -> ExponentialMaster:
+    def start(self, problem: Problem, C: float) -> ExponentialMaster:
         """Master by coordinate descent or L-BFGS-B on all pairs.
 
         Raises

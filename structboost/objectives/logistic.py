@@ -17,7 +17,7 @@ from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.master import SingleTermMaster
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.memory import GrowingMatrix
-from structboost.validation import checked_choice, checked_positive, checked_regularisation
+from structboost.validation import checked_choice, checked_positive
 
 REGULARISERS = ("frobenius", "l1", "l1_linf")
 _MAX_ITERATIONS = 1000
@@ -45,6 +45,7 @@ class Logistic(Formulation):
     regulariser: str = "frobenius"
     smoothing: float = 1e-2
     gradient_tolerance: float = 1e-4
+    takes_infinite_C = True
     # The loss has a margin of 1.
     link = SoftmaxLink(margin=1.0)
 
@@ -55,11 +56,7 @@ class Logistic(Formulation):
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
 
     @override
-    def check_C(self, C: Any) -> None:
-        checked_regularisation(C, "C")
-
-    @override
-    def master(self, problem: Problem, C: float) -> LogisticMaster:
+    def start(self, problem: Problem, C: float) -> LogisticMaster:
         return LogisticMaster(problem, C, self)
 
 

@@ -62,7 +62,7 @@ class MSlack(Formulation):
     can_choose_C: ClassVar[bool] = True
 
     @override
-    def master(self, problem: Problem, C: float) -> SlackProgramMaster:
+    def start(self, problem: Problem, C: float) -> SlackProgramMaster:
         oracle = SlackOracle(problem)
         return MSlackMaster(oracle, C) if oracle.one_slack_each else SlackProgramMaster(oracle, C)
 

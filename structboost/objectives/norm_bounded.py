@@ -46,7 +46,7 @@ class NormBounded(PairFormulation):
     """
 
     @override
-    def master(self, problem: Problem, C: float) -> NormBoundedMaster:
+    def start(self, problem: Problem, C: float) -> NormBoundedMaster:
         return NormBoundedMaster(problem, C, self.pairs)
 
 

@@ -42,7 +42,7 @@ class NormBoundedHinge(Formulation):
     works_on_shards: ClassVar[bool] = True
 
     @override
-    def master(self, problem: Problem, C: float) -> NormBoundedHingeMaster:
+    def start(self, problem: Problem, C: float) -> NormBoundedHingeMaster:
         return NormBoundedHingeMaster(problem.cut_oracle(), C)
 
 

@@ -108,7 +108,7 @@ class OneSlack(Formulation):
             check_declares(self, "can_spread", "ridge", "take stabilize=True, or leave ridge=None")
 
     @override
-    def master(self, problem: Problem, C: float) -> OneSlackMaster:
+    def start(self, problem: Problem, C: float) -> OneSlackMaster:
         ridge = self.ridge or 0.0
         if self.stabilize and self.ridge is None:
             ridge = max((family.ridge for family in problem.families.values()), default=0.0)

@@ -26,7 +26,7 @@ class StageWise(Boosting, PairFormulation):
     """
 
     @override
-    def booster(self, problem: Problem) -> StageWiseBooster:
+    def start(self, problem: Problem, C: float) -> StageWiseBooster:
         return StageWiseBooster(problem, self.pairs)
 
 

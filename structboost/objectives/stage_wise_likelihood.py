@@ -63,7 +63,7 @@ class StageWiseLikelihood(NewtonSteps):
     patience: int | None = 160
 
     @override
-    def booster(self, problem: Problem) -> StageWiseLikelihoodBooster:
+    def start(self, problem: Problem, C: float) -> StageWiseLikelihoodBooster:
         """Booster by Newton steps.
 
         Raises

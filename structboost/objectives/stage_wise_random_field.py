@@ -50,7 +50,7 @@ class StageWiseRandomField(NewtonSteps):
     patience: int | None = 100
 
     @override
-    def booster(self, problem: Problem) -> StageWiseRandomFieldBooster:
+    def start(self, problem: Problem, C: float) -> StageWiseRandomFieldBooster:
         """Booster by Newton steps.
 
         Raises

@@ -47,7 +47,7 @@ class StageWiseRanking(NewtonSteps):
     shrinkage: float = 0.07
 
     @override
-    def booster(self, problem: Problem) -> StageWiseRankingBooster:
+    def start(self, problem: Problem, C: float) -> StageWiseRankingBooster:
         """Booster by Newton steps.
 
         Raises

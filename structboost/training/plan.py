@@ -147,7 +147,7 @@ class Plan:
             file = CheckpointFile(self.checkpoint, hashes, self.choice)
         of_task = examples.task, X, Y, examples.offsets, weights, random_state
         problem = Problem(*of_task, new_cut_oracle, families)
-        weighted = self.formulation.columns(problem, float(settings.C))
+        weighted = self.formulation.start(problem, float(settings.C))
         columns = ColumnRegistry(weighted, families)
         checkpoint = None if file is None else RunCheckpoint(file, columns, weighted)
         return Loop(settings, examples.task, weighted, columns, self.rule, began, checkpoint)

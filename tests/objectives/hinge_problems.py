@@ -97,7 +97,7 @@ def given_columns(name, C, seed=0):
     examples = ArrayTrainingSet(task, X, y)
     shards = examples.shards(Threads(1), shares, {})
     oracle = partial(ShardedOracle, examples, shards, shares)
-    master = formulation.master(
+    master = formulation.start(
         Problem(task, X, y, examples.offsets, shares, check_random_state(0), oracle), C
     )
     # Learners that know something of the class, so that weights pay.

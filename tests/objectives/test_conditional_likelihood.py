@@ -48,7 +48,7 @@ def master_with_columns(rng, X, Y, sparse_answers):
     problem = Problem(
         task, X, Y, stack.offsets, shares / shares.sum(), np.random.RandomState(0)
     )  # fmt: skip
-    master = ConditionalLikelihood().master(problem, 5.0)
+    master = ConditionalLikelihood().start(problem, 5.0)
     terms = {}
     for kind, rows in stack.rows.items():
         answers = rng.integers(-1, 2, size=(4, len(rows))).astype(np.int8)

@@ -61,7 +61,7 @@ def test_rows_left_out_get_the_responses_of_leaves_that_were_fitted_without_them
 def test_the_temperature_is_that_of_the_rounds_that_left_each_row_out():
     rng = np.random.default_rng(0)
     labels, channels = rng.integers(0, 3, 30), np.arange(3)
-    booster = StageWiseLikelihood().booster(problem_of(MulticlassTask(3), labels))
+    booster = StageWiseLikelihood().start(problem_of(MulticlassTask(3), labels), np.inf)
     sums, counts = np.zeros((3, 30)), np.zeros(30)
     assert booster.temperature() is None
     for first in range(0, 15, 3):

@@ -96,7 +96,7 @@ def test_steps_are_shrunken_newton_steps_of_the_likelihood(make, formulation, se
     shares = rng.dirichlet(np.ones(ROWS))
     offsets = dict(task.stack(X).offsets)
     problem = Problem(task, X, Y, offsets, shares, np.random.RandomState(0))
-    booster = formulation(shrinkage=0.3, largest_step=0.8).booster(problem)
+    booster = formulation(shrinkage=0.3, largest_step=0.8).start(problem, np.inf)
     # Scores of classes are half the logarithms of odds.
     factor = 2.0 if formulation is StageWiseLikelihood else 1.0
     scores = {k: np.zeros((offsets[k][-1], p.n_channels)) for k, p in task.kinds.items()}
@@ -146,7 +146,7 @@ def test_the_variance_of_a_count_is_taken_for_its_mean():
     offsets = dict(task.stack([x]).offsets)
     problem = Problem(task, [x], [np.zeros(4, int)], offsets, np.ones(1), np.random.RandomState(0))
     formulation = StageWiseRandomField(shrinkage=1.0, largest_step=9.0)
-    booster = formulation.booster(problem)
+    booster = formulation.start(problem, np.inf)
     one = np.zeros(1, int)
     booster.add_columns(
         {"step": Terms(one, one + booster.add_responses("step", np.ones((1, 1))), one, np.ones(1))},

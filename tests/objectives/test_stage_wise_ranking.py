@@ -27,7 +27,7 @@ def made_booster(seed, levels=4, weighted=True, **parameters):
     of_queries = rng.dirichlet(np.ones(4))
     offsets = {"x": np.concatenate(([0], np.cumsum(sizes)))}
     problem = Problem(RankingTask(), X, Y, offsets, of_queries, np.random.RandomState(0))
-    return StageWiseRanking(**parameters).booster(problem), problem
+    return StageWiseRanking(**parameters).start(problem, np.inf), problem
 
 
 def plain_pairs(problem, gain):
@@ -81,7 +81,7 @@ def test_relevance_that_is_no_grade_counts_by_its_rank():
     _, problem = made_booster(3)
     levels = [WeightedRelevance(y.relevance + 0.5, y.weights) for y in problem.Y]
     problem = Problem(*(problem.task, problem.X, levels), *list(vars(problem).values())[3:])
-    booster = StageWiseRanking().booster(problem)
+    booster = StageWiseRanking().start(problem, np.inf)
     better, worse, weights = plain_pairs(problem, lambda y: np.unique(y, return_inverse=True)[1])
     duals = np.bincount(better, weights, 19) - np.bincount(worse, weights, 19)
     np.testing.assert_allclose(booster.gradient()["x"][:, 0], duals, atol=1e-12)

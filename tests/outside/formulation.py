@@ -21,7 +21,7 @@ class PricedNorm(Formulation):
         if not self.price > 0:
             raise ValueError(f"price is {self.price!r}; give a number above 0.")
 
-    def master(self, problem, C):
+    def start(self, problem, C):
         return PricedNormMaster(problem.cut_oracle(), C, self.price)
 
 
