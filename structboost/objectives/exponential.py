@@ -140,12 +140,6 @@ class ExponentialMaster(SingleTermMaster):
     def min_edge(self) -> float:
         return 0.0 if np.isinf(self.C) else 1.0
 
-    def start_at(self, weights: FloatArray) -> None:
-        """Continue from other weights of the columns."""
-        self.weights = weights.copy()
-        self._refresh()
-        self._measure()
-
     @override
     def add_responses(self, kind: str, responses: NDArray[np.generic]) -> int:
         if responses.dtype == np.float32 and np.isin(responses, (-1, 0, 1)).all():
@@ -312,4 +306,6 @@ class ExponentialMaster(SingleTermMaster):
         result = minimize(
             self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", bounds=bounds
         )
-        self.start_at(np.asarray(result.x, np.float64))
+        self.weights = np.array(result.x, np.float64)
+        self._refresh()
+        self._measure()

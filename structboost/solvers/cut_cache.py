@@ -405,46 +405,6 @@ def _pairwise_steps(
     return _MAX_BLOCK_STEPS
 
 
-@compiled(inline="always")
-def _visit(
-    i: int,
-    cuts: Cuts,
-    loss_scale: float,
-    budget: float,
-    features: Features,
-    sums: FloatArray,
-    scores: FloatArray,
-    steps: FloatArray,
-    has_bounds: bool,
-) -> tuple[float, int]:
-    """Step on the block of example i, and return its gap before and the number of steps."""
-    first = cuts.first_cut[i]
-    n = cuts.first_cut[i + 1] - first
-    _score_support(cuts, i, features, sums, scores, has_bounds)
-    gradient, multipliers = np.empty(n + 1), np.empty(n + 1)
-    gradient[n], multipliers[n], largest = 0.0, budget, 0.0
-    for c in range(n):
-        gradient[c] = loss_scale * cuts.losses[first + c]
-        gradient[c] -= _cut_value(cuts, first + c, scores)
-        multipliers[c] = cuts.multipliers[first + c]
-        multipliers[n] -= multipliers[c]
-        largest = max(largest, gradient[c])
-    multipliers[n] = max(multipliers[n], 0.0)
-    gap = budget * largest
-    for c in range(n):
-        gap -= multipliers[c] * gradient[c]
-    products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]].reshape((n, n))
-    n_steps = _pairwise_steps(products, gradient, multipliers, budget)
-    if n_steps:
-        for c in range(n):
-            change = multipliers[c] - cuts.multipliers[first + c]
-            if change != 0.0:
-                cuts.multipliers[first + c] = multipliers[c]
-                _add_cut(cuts, first + c, change, steps)
-        _add_steps(cuts, i, features, steps, sums)
-    return gap, n_steps
-
-
 @compiled
 def sweep(
     order: IntArray,
@@ -463,12 +423,34 @@ def sweep(
     total = 0.0
     n_steps = 0
     for i in order:
-        if cuts.first_cut[i] == cuts.first_cut[i + 1]:
+        first = cuts.first_cut[i]
+        n = cuts.first_cut[i + 1] - first
+        if n == 0:
             gaps[i] = 0.0
             continue
-        gaps[i], n_of_visit = _visit(
-            i, cuts, loss_scale, budgets[i], features, sums, scores, steps, has_bounds
-        )
-        total += gaps[i]
-        n_steps += n_of_visit
+        _score_support(cuts, i, features, sums, scores, has_bounds)
+        gradient, multipliers = np.empty(n + 1), np.empty(n + 1)
+        gradient[n], multipliers[n], largest = 0.0, budgets[i], 0.0
+        for c in range(n):
+            gradient[c] = loss_scale * cuts.losses[first + c]
+            gradient[c] -= _cut_value(cuts, first + c, scores)
+            multipliers[c] = cuts.multipliers[first + c]
+            multipliers[n] -= multipliers[c]
+            largest = max(largest, gradient[c])
+        multipliers[n] = max(multipliers[n], 0.0)
+        gap = budgets[i] * largest
+        for c in range(n):
+            gap -= multipliers[c] * gradient[c]
+        products = cuts.products[cuts.first_product[i] : cuts.first_product[i + 1]]
+        n_of_block = _pairwise_steps(products.reshape((n, n)), gradient, multipliers, budgets[i])
+        if n_of_block:
+            for c in range(n):
+                change = multipliers[c] - cuts.multipliers[first + c]
+                if change != 0.0:
+                    cuts.multipliers[first + c] = multipliers[c]
+                    _add_cut(cuts, first + c, change, steps)
+            _add_steps(cuts, i, features, steps, sums)
+        gaps[i] = gap
+        total += gap
+        n_steps += n_of_block
     return total, n_steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,6 @@ from scipy.special import logsumexp
 from sklearn.datasets import load_iris
 
 from structboost import (
-    BinaryTask,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MulticlassTask,
@@ -188,13 +188,14 @@ def test_updates_are_right_where_pair_weights_are_below_all_doubles(C):
 def test_infinite_C_caps_weights_alike():
     """A column without errors gets the largest weight by either solver, and nothing overflows."""
     y = np.array([0, 0, 1, 1])
-    for solver in ("fcd", "lbfgs"):
-        problem, formulation = problem_of(MulticlassTask(2), y), Exponential(solver, 5, 1e-12)
+    for solver, largest in itertools.product(("fcd", "lbfgs"), (0.5, LARGEST_WEIGHT)):
+        problem = problem_of(MulticlassTask(2), y)
+        formulation = Exponential(solver, 5, 1e-12, largest)
         master = ExponentialMaster(problem, INFINITE, formulation)
         master.add_responses("x", np.array([[1, 1, -1, -1]], np.int8))
         master.add_columns({"x": Terms(np.array([0]), np.array([0]), np.array([0]), np.ones(1))}, 1)
         master.solve(0.0, np.array([0]))
-        assert master.weights[0] == LARGEST_WEIGHT
+        assert master.weights[0] == largest
         assert master.bound(1.0) is None
 
 
@@ -293,19 +294,11 @@ def test_bad_input_is_named():
     X, y = made()
     with pytest.raises(ValueError, match="solver is 'newton'"):
         MultiBoostCWClassifier(solver="newton").fit(X, y)
+    with pytest.raises(ValueError, match="largest_weight"):
+        Exponential(largest_weight=0.0).check()
     with pytest.raises(ValueError, match="C is inf"):
         MultiBoostClassifier(C=INFINITE, loss="hinge").fit(X, y)
     with pytest.raises(ValueError, match="loss is 'log'"):
         MultiBoostClassifier(loss="log").fit(X, y)
     with pytest.raises(TaskError, match=r"RankingTask has no codes"):
         StructBoost(RankingTask(), C=1.0, formulation=Exponential()).fit([X], [y])
-
-
-@pytest.mark.parametrize("largest", [0.5, 2.0])
-def test_without_regularisation_weights_are_bounded_as_said(largest):
-    X = np.linspace(-1.0, 1.0, 40)[:, None]
-    formulation = Exponential(tau_max=1, largest_weight=largest)
-    trainer = StructBoost(BinaryTask(), C=np.inf, formulation=formulation, max_rounds=1)
-    assert trainer.fit(X, np.where(X[:, 0] > 0, 1, -1)).model_.weights.tolist() == [largest]
-    with pytest.raises(ValueError, match="largest_weight"):
-        Exponential(largest_weight=0.0).check()
