@@ -13,25 +13,34 @@ X, y = load_digits(return_X_y=True)
 X, y = X[:200], y[:200]
 
 
+class Undeclared(MulticlassTask):
+    separates_in_batches = False
+
+    def separate(self, X, Y, scores):
+        return super().separate(X, Y, scores)
+
+
 @pytest.mark.parametrize(
-    ("n_classes", "n_examples", "C", "is_plain", "expected"),
+    ("task", "n_examples", "C", "is_plain", "expected"),
     [
-        (10, 200, 100.0, True, MSlack),
-        (10, 200, 99.0, True, OneSlack),
-        (10, 4_000, 200.0, True, MSlack),
-        (10, 4_000, 199.0, True, OneSlack),
-        (10, 20_001, 1e6, True, OneSlack),
-        (2, 200, 1e6, True, OneSlack),
-        (10, 200, 1e6, False, OneSlack),
-        (10, 200, 1e8, True, MSlack),
-        (10, 200, 1e9, True, OneSlack),
+        (MulticlassTask(10), 200, 100.0, True, MSlack()),
+        (MulticlassTask(10), 200, 99.0, True, OneSlack()),
+        (MulticlassTask(10), 4_000, 200.0, True, MSlack()),
+        (MulticlassTask(10), 4_000, 199.0, True, OneSlack()),
+        (MulticlassTask(10), 20_001, 1e6, True, OneSlack()),
+        (MulticlassTask(2), 200, 1e6, True, OneSlack()),
+        (MulticlassTask(10), 200, 1e6, False, OneSlack()),
+        (MulticlassTask(10), 200, 1e8, True, MSlack()),
+        (MulticlassTask(10), 200, 1e9, True, OneSlack()),
+        # It goes by what a task declares, not by what it overrides.
+        (Undeclared(10), 200, 1e6, True, OneSlack()),
+        (RankingTask(), 100, 1e6, True, OneSlack()),
     ],
 )
-def test_auto_takes_a_slack_for_each_example_at_large_C(
-    n_classes, n_examples, C, is_plain, expected
-):
-    task = MulticlassTask(n_classes)
-    assert type(HingeBySize().suited(task, n_examples, C, is_plain=is_plain)) is expected
+def test_auto_takes_a_slack_for_each_example_at_large_C(task, n_examples, C, is_plain, expected):
+    assert HingeBySize().suited(task, n_examples, C, is_plain=is_plain) == expected
+    printed = HingeBySize(stabilize=False).suited(task, n_examples, C, is_plain=is_plain)
+    assert printed == OneSlack(stabilize=False)
 
 
 @pytest.mark.slow
@@ -40,22 +49,6 @@ def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
     table, classes = load_wine(return_X_y=True)
     fit = StructBoostClassifier(objective="hinge", C=C).fit(table, classes)
     assert fit.history_[-1]["gap"] <= 0.01
-
-
-def test_auto_goes_by_what_a_task_declares_not_by_what_it_overrides():
-    class Undeclared(MulticlassTask):
-        separates_in_batches = False
-
-        def separate(self, X, Y, scores):
-            return super().separate(X, Y, scores)
-
-    assert HingeBySize().suited(Undeclared(10), 200, 1e6, is_plain=True) == OneSlack()
-
-
-def test_auto_keeps_one_slack_for_pairs_and_the_printed_algorithm():
-    assert HingeBySize().suited(RankingTask(), 100, 1e6, is_plain=True) == OneSlack()
-    printed = HingeBySize(stabilize=False).suited(MulticlassTask(10), 100, 1e6, is_plain=True)
-    assert printed == OneSlack(stabilize=False)
 
 
 @pytest.mark.slow
