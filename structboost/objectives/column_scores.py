@@ -6,7 +6,6 @@ the weights of the columns of that channel: its features are their responses on 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.learners.terms import Terms
+from structboost.objectives.slack_oracle import SlackOracle
 from structboost.runtime.compiled import compiled
 from structboost.solvers.linear_scores import KindLayout, Scores, starts_of
 
@@ -26,12 +26,10 @@ class ColumnScores(Scores):
 
     Parameters
     ----------
-    n_channels : dict of str to int
-    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
-        First part of each example, by kind.
-    terms : dict of str to Terms
-        One for each column.
-    responses : dict of str to ndarray, shape (n_learners, n_parts)
+    oracle : SlackOracle
+        Its columns have one term each.
+    first : int
+        Index of the first column.
 
     Attributes
     ----------
@@ -45,33 +43,28 @@ class ColumnScores(Scores):
 
     has_bounds = True
 
-    def __init__(
-        self,
-        n_channels: Mapping[str, int],
-        offsets: Mapping[str, IntArray],
-        terms: Mapping[str, Terms],
-        responses: Mapping[str, NDArray[Any]],
-    ) -> None:
-        self.offsets = offsets
+    def __init__(self, oracle: SlackOracle, first: int = 0) -> None:
+        self.offsets = oracle.offsets
         self.layouts: list[KindLayout] = []
         self.n_scores = self.n_weights = 0
         self.features = np.zeros(0), np.zeros(0, np.int64)
         columns = []
         # For each kind: terms channel by channel, where channels begin, responses.
         self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
-        for kind, kind_terms in terms.items():
-            n_rows = int(offsets[kind][-1])
+        for kind, terms in oracle.columns.terms.items():
+            n_rows, n_channels = int(self.offsets[kind][-1]), oracle.n_channels[kind]
+            terms = terms.take(terms.columns >= first)
             layout = KindLayout(
-                kind, n_rows, len(kind_terms.columns), n_channels[kind], True, False,
+                kind, n_rows, len(terms.columns), n_channels, True, False,
                 0, self.n_weights, self.n_scores,
             )  # fmt: skip
             self.layouts.append(layout)
-            by_channel = kind_terms.take(np.argsort(kind_terms.channels, kind="stable"))
-            starts = np.searchsorted(by_channel.channels, np.arange(n_channels[kind] + 1))
-            self._kinds.append((by_channel, starts, responses[kind]))
+            by_channel = terms.take(np.argsort(terms.channels, kind="stable"))
+            starts = np.searchsorted(by_channel.channels, np.arange(n_channels + 1))
+            self._kinds.append((by_channel, starts, oracle.responses[kind].rows))
             columns.append(by_channel.columns)
             self.n_weights += len(by_channel.columns)
-            self.n_scores += n_rows * n_channels[kind]
+            self.n_scores += n_rows * n_channels
         self.columns = np.concatenate(columns)
         # Where the features of a score begin, once they are gathered; -1 before.
         self._first_feature = np.full(self.n_scores, -1)

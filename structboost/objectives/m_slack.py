@@ -96,7 +96,7 @@ class MSlackMaster(SlackProgramMaster):
 
     def __init__(self, oracle: SlackOracle, C: float) -> None:
         super().__init__(oracle, C)
-        self._scores = self._scores_of_columns()
+        self._scores = ColumnScores(oracle)
         # A generator of its own: results do not depend on what else is drawn.
         random, budgets = np.random.RandomState(0), C * oracle.example_weights
         self._blocks = BlockFrankWolfe(self._scores, budgets, random, _MAX_IDLE)
@@ -252,19 +252,8 @@ class MSlackMaster(SlackProgramMaster):
         n_columns = self.oracle.n_columns
         if n_columns == self._n_known and not self._dropped:
             return
-        self._scores = self._scores_of_columns()
-        new = None
+        self._scores, new = ColumnScores(self.oracle), None
         if self._n_known and not self._dropped:
-            new = self._scores_of_columns(self._n_known)
+            new = ColumnScores(self.oracle, self._n_known)
         self._blocks.change_features(self._scores, new)
         self._n_known, self._dropped = n_columns, False
-
-    def _scores_of_columns(self, first: int = 0) -> ColumnScores:
-        """Columns from index ``first`` on, as features."""
-        oracle = self.oracle
-        responses = {kind: of_kind.rows for kind, of_kind in oracle.responses.items()}
-        terms = {
-            kind: of_kind.take(np.flatnonzero(of_kind.columns >= first))
-            for kind, of_kind in oracle.columns.terms.items()
-        }
-        return ColumnScores(oracle.n_channels, oracle.offsets, terms, responses)
