@@ -63,8 +63,8 @@ class MSlack(Formulation):
 
     @override
     def start(self, problem: Problem, C: float) -> SlackProgramMaster:
-        oracle = SlackOracle(problem)
-        return MSlackMaster(oracle, C) if oracle.one_slack_each else SlackProgramMaster(oracle, C)
+        has_pairs = isinstance(problem.task, HasSlacks)
+        return (SlackProgramMaster if has_pairs else MSlackMaster)(SlackOracle(problem), C)
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,6 @@ class SlackOracle(ColumnOracle):
         self._passes = 0.0
         self.responses = {kind: StoredResponses(int(offsets[kind][-1])) for kind in task.kinds}
 
-    @property
-    def one_slack_each(self) -> bool:
-        """Whether the m-slack form of the task has one slack for each example."""
-        return not isinstance(self._problem.task, HasSlacks)
-
     def slack_cuts_at(
         self, weights: FloatArray, limit: int
     ) -> tuple[Separation, FloatArray, float]:
