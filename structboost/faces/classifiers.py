@@ -122,7 +122,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         return self._train(recipe, problem, classes, columns)
 
     def _split(self, examples: Examples, labels: NDArray[Any]) -> tuple[Examples, Examples]:
-        """Return the examples to train on and those held out; not all that are equal are."""
+        """Return the examples to train on and those held out, some of equal ones in both."""
         X, outputs, counts = examples.X, examples.Y, examples.counts
         assert counts is not None
         copies = np.repeat(np.arange(len(counts)), counts)
@@ -190,8 +190,8 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         return self
 
     @abstractmethod
-    def _recipe(self, seed: int = 0) -> Recipe:
-        """Return the fit that the parameters describe, whose codes come from a seed."""
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe: ...
 
     def _task(self, classes: NDArray[Any], seed: int) -> Task:
         """Return the task for these classes."""

@@ -1,4 +1,4 @@
-"""Recipes: what a fit does around training, resolved from parameters before it begins."""
+"""Recipes of fits, with all that surrounds training, resolved before it begins."""
 
 from __future__ import annotations
 

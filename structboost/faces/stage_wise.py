@@ -314,7 +314,7 @@ class _Trials:
         return formulation_of(self.recipe.formulation).learns_from_held_out
 
     def at(self, settings: TreeSettings, *, is_trial: bool = False) -> Recipe:
-        """Return the fit with these settings; a trial shows no progress and writes no file."""
+        """Return the fit with these settings, of which a trial shows and writes nothing."""
         recipe, stage_wise = self.recipe, self.stage_wise
         formulation: Any = recipe.formulation
         if settings.patience is not None:
@@ -399,10 +399,9 @@ class _Trials:
         settings = replace(settings, max_rounds=n_rounds)
         return self.runs(settings, whole, self.weights_of_folds(replace(whole, groups=None)))
 
-    def trainer(self, settings: TreeSettings) -> StructBoost:
+    def trainer(self, settings: TreeSettings) -> Any:
         """Return the trainer of a trial."""
-        trainer: StructBoost = self.at(settings, is_trial=True).trainer(self.problem.task)
-        return trainer
+        return self.at(settings, is_trial=True).trainer(self.problem.task)
 
     def runs(
         self,

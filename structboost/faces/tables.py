@@ -98,17 +98,17 @@ def training_table(
         categories = categories_of(X, columns)
     n_features, labels = shape_of(X)[-1], labels_of(X)
     of_columns = None if directions is None else _directions(X, directions, categories)
-    numbers = numbers_of(X, codes_of(X, categories))
+    raw = numbers_of(X, codes_of(X, categories))
     checked = validated_numbers(
         face,
-        numbers,
+        raw,
         y,
         allow_missing=encodes or takes_nan,
         reads_sparse=not are_shared and takes_sparse(weak_learner),
         **{"dtype": TABLE_TYPES, **options},
     )
     table, y = checked if isinstance(checked, tuple) else (checked, None)
-    has_empty_rows = not sparse.issparse(numbers) or len(empty_rows(numbers)) > 0
+    has_empty_rows = not sparse.issparse(raw) or len(empty_rows(raw)) > 0
     encoding = None
     if not sparse.issparse(table):
         as_columns = {} if splits else categories
@@ -183,7 +183,10 @@ class TableFace(BoostedFace):
 
     @abstractmethod
     def _recipe(self) -> Recipe:
-        """Return the fit that the parameters describe, or raise if they are out of their range."""
+        """Return the fit that the parameters describe, or raise if they are out of their range.
+
+        Classifiers draw codes of the classes from a seed.
+        """
 
     def _read(
         self, X: Any, y: Any, recipe: Recipe, **options: Any
@@ -338,7 +341,7 @@ def _directions(
             "X is sparse, with which monotonic_cst is not supported; leave it out, or give an "
             "array that is not sparse."
         )
-    given, n_columns = constraints, shape_of(X)[1]
+    wanted, n_columns = constraints, shape_of(X)[1]
     if isinstance(constraints, Mapping):
         names = [] if (frame := frame_of(X)) is None else frame.columns
         unknown = [name for name in constraints if name not in names]
@@ -351,7 +354,7 @@ def _directions(
     directions = array_of(constraints)
     if directions.shape != (n_columns,) or not np.isin(directions, (-1, 0, 1)).all():
         raise ValueError(
-            f"monotonic_cst is {shown(given)}; give -1, 0 or 1 for each of the "
+            f"monotonic_cst is {shown(wanted)}; give -1, 0 or 1 for each of the "
             f"{n_columns} features."
         )
     bad = [f for f in categories if directions[f]]

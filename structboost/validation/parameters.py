@@ -14,20 +14,20 @@ def checked_number(
     value: Any,
     name: str,
     wanted: str = "a number",
-    is_inside: Callable[[float], bool] = lambda number: True,
+    is_inside: Callable[[float], bool] = lambda amount: True,
 ) -> float:
     """Return ``value`` as a float, or raise if it is a bool, not a number, or not inside."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
     try:
-        number = float(value)
+        amount = float(value)
     except OverflowError:
         raise ValueError(
             f"{name} is {shown(value)}, beyond the largest float (1.8e308); give {wanted}."
         ) from None
-    if not is_inside(number):
+    if not is_inside(amount):
         raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
-    return number
+    return amount
 
 
 def checked_flag(value: Any, name: str) -> bool:
