@@ -165,9 +165,14 @@ def read_folder(
     pairs = _pairs(folder, in_masks, source, names, mask_name, problems)
     with Phase("images and masks read", len(pairs), bool(verbose)) as line:
         for pair in pairs:
+            name, image, file = pair
             try:
-                values[pair] = _values_of_pair(*pair, source, is_known=is_known)
-            except ImageFileError as error:
+                shape, mask = read_photograph(image).shape, source.values(name)
+                check_one_size(f"its image {image.name}", shape, str(file), mask.shape)
+                if not is_known:
+                    check_hard_edges(mask, str(file))
+                values[pair] = set(np.unique(mask).tolist())
+            except ValueError as error:
                 problems.append(str(error))
             line.step()
     all_values = set().union(*values.values())
@@ -318,17 +323,3 @@ def _pairs(
             if name not in image_of
         ]
     return pairs
-
-
-def _values_of_pair(
-    name: str, image: Path, mask: Path, source: MaskSource, *, is_known: bool
-) -> set[int]:
-    """Return the values of a mask, after checking that its image is readable and of its size."""
-    shape, values = read_photograph(image).shape, source.values(name)
-    try:
-        check_one_size(f"its image {image.name}", shape, str(mask), values.shape)
-        if not is_known:
-            check_hard_edges(values, str(mask))
-    except ValueError as error:
-        raise ImageFileError(str(error)) from error
-    return set(np.unique(values).tolist())

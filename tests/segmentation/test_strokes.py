@@ -83,7 +83,7 @@ def scene(n_classes):
     for k in range(1, n_classes):
         mask[np.hypot(x - 110 * k, y - 120) < 52] = k
     colours = np.array([(128, 128, 128), (200, 60, 60), (60, 60, 200)])
-    noise = np.random.default_rng(0).normal(scale=8.0, size=(240, 360, 3))
+    noise = np.random.default_rng(0).normal(scale=60.0, size=(240, 360, 3))
     return np.clip(colours[mask] + noise, 0, 255).astype(np.uint8), mask
 
 
