@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structboost.contract.parts import StackedParts
-from structboost.tasks.classes import CodeTask
+from structboost.tasks.classes import BinaryTask, CodeTask
 
 CODES = {
     "a channel per class": np.eye(4),
@@ -42,3 +42,9 @@ def test_differences_are_the_code_of_the_class_less_that_of_its_rival(code):
     assert values.all()
     np.testing.assert_array_equal(np.bincount(rows, minlength=300), np.diff(found.indptr["x"]))
     assert (others.any(axis=1) & is_best[np.arange(300), Y]).any()
+
+
+@pytest.mark.parametrize("y", [-1, 1])
+def test_a_tie_of_two_labels_goes_to_the_wrong_one_in_training(y):
+    assert BinaryTask().argmax(None, np.array([[float(y)]]), y) == -y
+    assert BinaryTask().argmax(None, np.zeros((1, 1))) == 1

@@ -261,6 +261,8 @@ def compare_with_all_outputs(name, seed, scale):
     scores = StackedParts(rows, stack.offsets)
     is_exact = task.for_inputs(X).exact_argmax
     best = task.argmax_batch(X, scores)
+    takes_truth = task.loss_scores(X[0], Y[0]) is None
+    with_loss = task.argmax_batch(X, scores, Y) if takes_truth else None
     violations = task.separate(X, Y, scores).violations(scores)
     sums = task.marginals_batch(X, scores) if task.defines("marginals_batch", "outputs") else None
     log_sums = task.log_sums_batch(X, scores) if sums else None
@@ -284,6 +286,8 @@ def compare_with_all_outputs(name, seed, scale):
             assert gains[augmented] == pytest.approx(gains.max(), abs=1e-9)
             assert violations[i] == pytest.approx(gains.max() - values[at], abs=1e-9)
             assert place(task.argmax(x, own)) == found
+            if takes_truth:
+                assert gains[place(with_loss[i])] == pytest.approx(gains.max(), abs=1e-9)
         else:
             assert violations[i] <= gains.max() - values[at] + 1e-9
             assert values[place(task.argmax(x, own))] == pytest.approx(values[found])

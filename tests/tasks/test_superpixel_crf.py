@@ -81,11 +81,13 @@ def test_every_bound_holds_over_all_stumps_of_nodes_and_edges(seed):
     assert trainer.model_.matrix("edge").max() > 0
 
 
-def test_void_superpixels_leave_with_their_edges():
+def test_void_superpixels_leave_with_their_edges_and_three_labels_are_not_exact():
     x = SuperpixelGraph(
         np.zeros((4, 2, 1)), np.array([[0, 1], [1, 2], [2, 3], [0, 3]]), np.arange(4.0)[:, None]
     )
     left = x.restricted(np.array([True, False, True, True]))
     assert left.n_superpixels == 3
+    tasks = [SuperpixelCRFTask(2), SuperpixelCRFTask(3), SuperpixelCRFTask(3, pairwise=False)]
+    assert [task.exact_argmax for task in tasks] == [True, False, True]
     np.testing.assert_array_equal(left.edges, [[1, 2], [0, 2]])
     np.testing.assert_array_equal(left.edge_potentials[:, 0], [2.0, 3.0])
