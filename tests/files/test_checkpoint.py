@@ -172,7 +172,7 @@ def test_bad_checkpoint_parameters_raise_errors(changes, message):
         ({"path": ""}, ValueError, "path is empty; give the path of a file"),
         ({"rounds": 0}, ValueError, "rounds is 0"),
         ({"rounds": 2.0}, ValueError, r"rounds is 2\.0; give a whole number"),
-        ({"seconds": "x"}, TypeError, "seconds is 'x'; give a number"),
+        ({"seconds": "x"}, TypeError, "seconds is 'x'; give a finite number"),
         ({"seconds": None}, ValueError, "neither rounds nor seconds"),
     ],
 )
