@@ -186,7 +186,8 @@ class BoundedNorm:
         checked_callbacks(recipe.settings["callbacks"])
         path = Path("theta")
         theta = self._chosen(recipe, problem.task, problem.examples, path)
-        fitted = replace(recipe, settings={**recipe.settings, "C": theta}).fit(problem)
+        bounded = replace(recipe, settings={**recipe.settings, "C": theta}, choices=None)
+        fitted = bounded.train(problem)
         of_path = {"theta_path_": path.records, "theta_path_end_": path.end}
         fitted.chosen |= {"theta_": theta, **of_path}
         return fitted

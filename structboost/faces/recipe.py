@@ -236,12 +236,10 @@ class Recipe:
         return trainer
 
     def train(self, problem: Problem) -> Fitted:
-        """Train on the examples, with the choices that are left open."""
-        return self.fit(problem) if self.choices is None else self.choices.train(self, problem)
-
-    def fit(self, problem: Problem) -> Fitted:
-        """Train with what was chosen, and stop early where examples are held out."""
-        held = problem.held
+        """Train on the examples, with the choices that are left open, and early stopping."""
+        if self.choices is not None:
+            return self.choices.train(self, problem)
+        examples, held = problem.examples, problem.held
         callbacks = checked_callbacks(self.settings.get("callbacks"))
         stopping = None
         if held is not None:
@@ -258,9 +256,23 @@ class Recipe:
             about,
             shares_work=trainer._shares_work,
         )
-        fitted = self._kept(trainer, _result_of(trainer, problem))
+        chooses_C, folds = is_text(trainer.C, AUTO), None
+        chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
+        if chooses and is_in_memory(examples.X):
+            # The same held-out part chooses C and the round.
+            folds = (
+                problem.folds(examples)
+                if held is None
+                else [Fold(examples.X, examples.Y, examples.weights, held.X, held.Y, held.weights)]
+            )
+        trainer.fit(
+            examples.X, examples.Y, sample_weight=examples.weights, folds=folds, score=problem.score
+        )
+        fitted = self._kept(trainer, Fitted.of(trainer))
+        if folds is not None and chooses_C:
+            fitted.chosen |= {"C_path_": trainer.C_path_, "C_path_end_": trainer.C_path_end_}
         # After Ctrl-C during the choice of C, there are no rounds to evaluate.
-        is_watched = not (trainer.interrupted_ and is_text(trainer.C, AUTO))
+        is_watched = not (trainer.interrupted_ and chooses_C)
         if stopping is not None and is_watched:
             callbacks.remove(stopping)
             fitted = self._of_best_round(problem, trainer, fitted, stopping, callbacks)
@@ -325,27 +337,6 @@ class Recipe:
         for entry, loss in zip(best.history, stopping.losses, strict=False):
             entry["held_out_loss"] = loss
         return best
-
-
-def _result_of(trainer: Any, problem: Problem) -> Fitted:
-    """Train, with C and what else the trainer chooses by held-out examples."""
-    examples, held = problem.examples, problem.held
-    chooses_C, folds = is_text(trainer.C, AUTO), None
-    chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
-    if chooses and is_in_memory(examples.X):
-        # The same held-out part chooses C and the round.
-        folds = (
-            problem.folds(examples)
-            if held is None
-            else [Fold(examples.X, examples.Y, examples.weights, held.X, held.Y, held.weights)]
-        )
-    trainer.fit(
-        examples.X, examples.Y, sample_weight=examples.weights, folds=folds, score=problem.score
-    )
-    fitted = Fitted.of(trainer)
-    if folds is not None and chooses_C:
-        fitted.chosen |= {"C_path_": trainer.C_path_, "C_path_end_": trainer.C_path_end_}
-    return fitted
 
 
 def _is_completed(trainer: StructBoost, whole: Examples) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -114,9 +115,8 @@ def chosen_features(
     few = replace(settings, max_features=_FEW)
     if n_features > _MOST_TRIED_FEATURES:
         return few
-    of_all, of_few = (
-        _loss_of_left_out(trainer_of, tried, examples, sample_weight) for tried in (settings, few)
-    )
+    of_all = _loss_of_left_out(trainer_of, settings, examples, sample_weight)
+    of_few = _loss_of_left_out(trainer_of, few, examples, sample_weight)
     if of_all is None or of_few is None:
         return settings
     # If neither has learned anything, features may matter only together.
@@ -231,47 +231,43 @@ class StageWise:
         """Choose the settings that are left open, train, and fit the temperature."""
         # The trials, the folds and the fit bin one table.
         binning = BinsOfOneTable()
-        try:
-            return self._train(_Trials(self, recipe, problem, binning))
-        finally:
-            binning.forget()
-
-    def _train(self, trials: _Trials) -> Fitted:
-        recipe, problem = trials.recipe, trials.problem
-        runs: list[HeldOutRun] = []
-        weak_learner, examples = recipe.weak_learner, problem.examples
-        settings = self.first(len(examples.Y), weak_learner)
-        members = [] if isinstance(weak_learner, Mapping) else members_of(weak_learner)
-        is_grown = any(is_text(member, "tree") for member in members)
-        chosen: dict[str, Any] = {}
-        if is_grown:
-            progress = Progress(visible=bool(recipe.settings.get("verbose")))
-            progress.show("choosing settings on held-out rows", None)
-            try:
-                settings, runs = trials.chosen(settings)
-            finally:
-                progress.close()
-            # Where the user gave the rounds, a run can be resumed with more of them.
-            ends = is_same(self.max_iter, AUTO) and problem.held is None
-            if ends and ends_early(runs, constant_loss(examples.Y, examples.weights)):
-                settings = replace(settings, patience=EARLY)
-            chosen = {"max_depth_": settings.max_depth, "max_features_": settings.max_features}
-            if recipe.categorical:
-                chosen["category_penalty_"] = settings.category_penalty
-        final = trials.at(settings)
-        fitted = final.fit(problem)
-        rate: Any = final.formulation
-        fitted.chosen |= {**chosen, "learning_rate_": float(rate.shrinkage)}
-        if fitted.ending == "interrupted":
+        trials = _Trials(self, recipe, problem, binning)
+        with ExitStack() as ends_of_fit:
+            ends_of_fit.callback(binning.forget)
+            runs: list[HeldOutRun] = []
+            weak_learner, examples = recipe.weak_learner, problem.examples
+            settings = self.first(len(examples.Y), weak_learner)
+            members = [] if isinstance(weak_learner, Mapping) else members_of(weak_learner)
+            is_grown = any(is_text(member, "tree") for member in members)
+            chosen: dict[str, Any] = {}
+            if is_grown:
+                progress = Progress(visible=bool(recipe.settings.get("verbose")))
+                progress.show("choosing settings on held-out rows", None)
+                try:
+                    settings, runs = trials.chosen(settings)
+                finally:
+                    progress.close()
+                # Where the user gave the rounds, a run can be resumed with more of them.
+                ends = is_same(self.max_iter, AUTO) and problem.held is None
+                if ends and ends_early(runs, constant_loss(examples.Y, examples.weights)):
+                    settings = replace(settings, patience=EARLY)
+                chosen = {"max_depth_": settings.max_depth, "max_features_": settings.max_features}
+                if recipe.categorical:
+                    chosen["category_penalty_"] = settings.category_penalty
+            final = trials.at(settings)
+            fitted = final.train(problem)
+            rate: Any = final.formulation
+            fitted.chosen |= {**chosen, "learning_rate_": float(rate.shrinkage)}
+            if fitted.ending == "interrupted":
+                return fitted
+            counts = examples.counts
+            if is_grown and problem.held is not None and problem.whole is not None:
+                counts = problem.whole.counts
+                runs = trials.after_early_stopping(settings, fitted.n_iter)
+            if runs:
+                is_open = trials.binning.rows_of_each(counts) >= _REPEATED
+                _correct_temperature(fitted, runs, is_open=is_open)
             return fitted
-        counts = examples.counts
-        if is_grown and problem.held is not None and problem.whole is not None:
-            counts = problem.whole.counts
-            runs = trials.after_early_stopping(settings, fitted.n_iter)
-        if runs:
-            is_open = trials.binning.rows_of_each(counts) >= _REPEATED
-            _correct_temperature(fitted, runs, is_open=is_open)
-        return fitted
 
     def first(self, n_examples: int, weak_learner: Any) -> TreeSettings:
         """Return the settings of trees from which the choice begins."""
@@ -341,6 +337,7 @@ class _Trials:
             formulation=formulation,
             settings={**recipe.settings, **of_trainer},
             families=_with_trees(families, trees),
+            choices=None,
         )
 
     def chosen(self, first: TreeSettings) -> tuple[TreeSettings, list[HeldOutRun]]:
