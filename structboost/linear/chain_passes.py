@@ -54,8 +54,7 @@ def dual_pass(
     sequences: Any,
     penalties: Any,
     order: Any,
-    weights: FloatArray,
-    transitions: FloatArray,
+    point: Any,
     duals: Any,
     slopes: Any,
     moves: bool,
@@ -79,14 +78,15 @@ def dual_pass(
     are None, and the weights are this sum.  The dual has half the squared norm of the weights times
     ``ridge``, and the overlap is that of its change beyond the slope.
 
-    Where pairs of tags depend on features, and there is no l1 norm, ``steps`` is of the form of
-    ``tokens``, followed by the first step of each sequence.  ``transitions`` are then weights
-    (n_features, n_tags * n_tags) of active features and the constant, and ``duals[1]``
-    probabilities of pairs (n_steps, n_tags * n_tags).
+    ``point`` is ``(weights, transitions)``.  Where pairs of tags depend on features, and there is
+    no l1 norm, ``steps`` is of the form of ``tokens``, followed by the first step of each sequence.
+    The transitions are then weights (n_features, n_tags * n_tags) of active features and the
+    constant, and ``duals[1]`` probabilities of pairs (n_steps, n_tags * n_tags).
     """
     starts, tags, example_weights, ends = sequences
     of_tags, of_pairs, entropies, overlaps = duals
     emissions, changes, scores, change, of_pair, of_sums = space
+    weights, transitions = point
     n_tags = weights.shape[1]
     ridge = 1.0 if slopes is None else slopes[3]
     pair_scores = transitions if steps is None else scores

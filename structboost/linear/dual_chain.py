@@ -224,7 +224,7 @@ class DualChain(LinearProblem):
         """Make a pass over the sequences, and return their weighted loss."""
         return dual_pass(
             self._tokens, self._steps or None, self._sequences, self._penalties, order,
-            self._weights, self._transitions, self._duals, slopes, moves, self._space,
+            (self._weights, self._transitions), self._duals, slopes, moves, self._space,
         )  # fmt: skip
 
     @override

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from structboost.files.atomic_write import whole_file
 from structboost.progress import Phase
 from structboost.segmentation.descriptors import (
     VERSION,
@@ -23,6 +27,8 @@ from structboost.segmentation.image_files import Photograph
 from structboost.segmentation.unaries import OWN
 
 MOST_BYTES = 10 * 2**30
+# Arrays of the cache beside the features.
+_FIELDS = {field.name for field in fields(DescribedImage)}
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,7 @@ class Describing:
         ``features(image, labels)`` returns rows of a user's features of the superpixels.
     folder : str or path, optional
         Folder of the cache, whose files may be deleted at any time; damaged ones are replaced.
-        They are pickles, so only trusted users may write there.
-    most_bytes : int
+        most_bytes : int
         Largest size of the cache; beyond it, the images that were not used for longest are deleted.
         An image of 320 x 240 pixels takes about 1.9 MB.
     """
@@ -77,12 +82,26 @@ class Describing:
     def _stored(self, image: Photograph, labels: NDArray[np.int32] | None) -> DescribedImage:
         if self.folder is None:
             return describe(image, self.n_segments, labels)
-        memory = joblib.Memory(Path(self.folder) / f"features-{VERSION}", verbose=0)
-        stored, arguments = memory.cache(describe), (image, self.n_segments, labels)
-        is_new = not stored.check_call_in_cache(*arguments)
-        described: DescribedImage = stored(*arguments)
-        if is_new:
-            memory.reduce_size(bytes_limit=self.most_bytes)
+        folder = Path(self.folder)
+        path = folder / f"{joblib.hash((VERSION, image, self.n_segments, labels))}.npz"
+        # Pickles are refused, and another process may delete files.
+        with suppress(OSError, ValueError, TypeError, EOFError, BadZipFile), np.load(path) as file:
+            stored = {name: file[name] for name in file}
+            features = {name: stored.pop(name) for name in list(stored) if name not in _FIELDS}
+            os.utime(path)
+            return DescribedImage(**stored, features=features)
+        described = describe(image, self.n_segments, labels)
+        parts = vars(described) | described.features
+        del parts["features"]
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as target:
+            np.savez(target, **parts)
+        with suppress(FileNotFoundError):
+            used = sorted(folder.glob("*.npz"), key=lambda other: other.stat().st_mtime_ns)
+            sizes = [other.stat().st_size for other in used]
+            while sum(sizes) > self.most_bytes:
+                used.pop(0).unlink()
+                sizes.pop(0)
         return described
 
 

@@ -118,8 +118,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
     n_jobs : int or None
         Number of processes; the result does not depend on it.
     cache : str or path, optional
-        Folder that keeps the features of images, at most 10 GB.  Its files are pickles, so only
-        trusted users may write there.
+        Folder that keeps the features of images, at most 10 GB.
     verbose : int
         1 reports progress on standard error.
     meaning : LabelMap, optional

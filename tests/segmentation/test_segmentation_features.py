@@ -117,6 +117,14 @@ def all_arrays(image):
     return {**vars(image), **image.features, "features": 0}
 
 
+class Harm:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return self.path.touch, ()
+
+
 def test_a_cache_returns_equal_features_and_deletes_images_that_were_not_used(tmp_path):
     images = [np.ascontiguousarray(NOISE[i:]) for i in range(3)]
     cached = Describing(4, folder=tmp_path)
@@ -125,16 +133,20 @@ def test_a_cache_returns_equal_features_and_deletes_images_that_were_not_used(tm
         for again in (cached(image), cached(image)):
             for name, array in all_arrays(again).items():
                 np.testing.assert_array_equal(array, fresh[name])
-    first, second = sorted(tmp_path.rglob("output.pkl"), key=lambda path: path.stat().st_mtime)
+    first, second = sorted(tmp_path.glob("*.npz"), key=lambda path: path.stat().st_mtime)
     os.utime(second, (0, second.stat().st_mtime))
     replace(cached, most_bytes=int(2.5 * first.stat().st_size))(images[2])
     assert first.exists()
     assert not second.exists()
     first.write_bytes(first.read_bytes()[:1000])
     np.testing.assert_array_equal(cached(images[0]).labels, describe(images[0], 4).labels)
-    n_files = len(list(tmp_path.rglob("output.pkl")))
+    # Code in a file is not run.
+    np.savez(first, labels=np.array([Harm(tmp_path / "harm")], object))
+    np.testing.assert_array_equal(cached(images[0]).labels, describe(images[0], 4).labels)
+    assert not (tmp_path / "harm").exists()
+    n_files = len(list(tmp_path.glob("*.npz")))
     replace(cached, n_segments=5)(images[0])
-    assert len(list(tmp_path.rglob("output.pkl"))) == n_files + 1
+    assert len(list(tmp_path.glob("*.npz"))) == n_files + 1
 
 
 def test_features_of_the_user_are_computed_once_and_errors_name_the_image(tmp_path):
