@@ -190,6 +190,11 @@ class MarginalsOfBest(Sums):
         return (scores == scores.max(axis=1, keepdims=True)).astype(float)
 
 
+class ListsOneLess(Sums):
+    def outputs(self, x):
+        return [np.array(y) for y in itertools.product(range(N_TAGS), repeat=len(x))][:-1]
+
+
 class OtherBatchSums(Sums):
     def marginals_batch(self, X, scores):
         found = super().marginals_batch(X, scores)
@@ -277,6 +282,7 @@ def test_check_task_names_a_lying_argmax_or_loss(examples, task):
     [
         (SumOfBest, r"log_sum\(X\[\d+\], scores\) is .* below the score"),
         (OtherBatchSums, r"log_sum\(X\[\d+\], scores\) is -1, below the score"),
+        (ListsOneLess, r"log_sum at X\[\d+\] differs from the sum over outputs"),
         (SumTooLarge, r"log_sum\(X\[\d+\], scores\) exceeds the only score that counts by 5"),
         (HalfTheSum, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
         (EqualMarginals, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
