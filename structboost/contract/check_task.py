@@ -255,9 +255,9 @@ class _Checker:
         if task.exact_argmax:
             n_before = len(probe.candidates)
             is_listed = self._add_candidates(probe, outputs, [y, *pool])
-            probe.check(comparable=self.comparable)
             if self.comparable or len(probe.candidates) == n_before:
                 probe.check_loss_scores()
+            probe.check(comparable=self.comparable)
             is_sure = task.defines("is_valid") or is_listed or not self.comparable
             for j in () if is_sure else self._foreign(i):
                 probe.add(f"Y[{j}]", self.Y[j])

@@ -103,7 +103,7 @@ def probe_sums_of(
     excess, best = 0.0, matrix[[2]].toarray()[0]
     with suppress(TaskError), np.errstate(all="ignore"):  # a sum may be right, and overflow
         expected_at_large, log_sum_at_large = sums_at(large)
-        if np.abs(expected_at_large - best).max() <= _CERTAIN:
+        if (np.abs(expected_at_large - best) <= _CERTAIN).all():
             excess = log_sum_at_large - float(best @ large)
     _check_limit(excess)
     listed = task.outputs(x) if task.reads_inputs else None

@@ -35,6 +35,7 @@ from structboost.faces.saved import saved_link
 from structboost.faces.stage_wise import StageWise
 from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
 from structboost.files.schema import DamagedFileError
+from structboost.model.ensemble import Ensemble
 from structboost.objectives.registry import formulation_of
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.called_class import names_arguments
@@ -183,7 +184,11 @@ class BoostedClassifier(LabelledClassifier, TableFace):
     ) -> Self:
         """Train on a problem, and keep what its model needs."""
         task = problem.task
-        score = self._held_out_score(task, partial(_labels_given, task, classes), read_as_training)
+
+        def prepared(model: Ensemble) -> dict[str, Any]:
+            return read_as_training(model) | {"classes_": classes, "link_": self._link(recipe)}
+
+        score = self._held_out_score(task, partial(_labels_given, task, classes), prepared)
         fitted = recipe.train(replace(problem, score=score, n_features=columns.n_features))
         self._keep(task, fitted, classes_=classes, **column_attributes(columns))
         self._keep_link(recipe)

@@ -125,8 +125,10 @@ def saved_link(values: Any) -> SoftmaxLink | None:
     """Return the link of a saved classifier, or None if it has no probabilities."""
     if values is None:
         return None
-    sharpness, margin = (finite_number(value, "link to probabilities") for value in values)
-    return SoftmaxLink(sharpness, margin)
+    numbers = [finite_number(value, "link to probabilities") for value in values]
+    if len(numbers) != 2:
+        raise DamagedFileError(f"its link to probabilities is {shown(values)}")
+    return SoftmaxLink(*numbers)
 
 
 def saved_names(names: Any, n_features: int) -> list[str] | None:

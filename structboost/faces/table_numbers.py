@@ -126,7 +126,8 @@ def _blocks(
     plain: dict[Any, list[int]] = {}
     blocks: list[tuple[NDArray[Any], list[int]]] = []
     names = frame.columns
-    types = X.dtypes if hasattr(X, "iloc") else frame.schema.values()
+    is_pandas = hasattr(X, "iloc")
+    types = X.dtypes if is_pandas else frame.schema.values()
     for f, dtype in enumerate(types):
         if f in codes:
             continue
@@ -138,7 +139,9 @@ def _blocks(
             column = _numbers_of_series(frame.get_column(names[f]), f"Column {names[f]!r} of X")
             blocks.append((column[:, None], [f]))
     for places in plain.values():
-        values: NDArray[Any] = frame.select([names[f] for f in places]).to_numpy()
+        # Labels of pandas need not be text.
+        chosen = X.iloc[:, places] if is_pandas else frame.select([names[f] for f in places])
+        values: NDArray[Any] = chosen.to_numpy()
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
             for k, f in enumerate(places):
                 check_exact(values[:, k], f"Column {names[f]!r} of X")
@@ -162,7 +165,7 @@ def _numbers_of_series(column: Any, name: str) -> NDArray[Any]:
         dtype = column.dtype
     kind = getattr(getattr(native, "dtype", None), "kind", "")
     if dtype.is_temporal() or kind in ("m", "M"):
-        _raise_for_dates(name, dtype)
+        _raise_for_dates(name, getattr(native, "dtype", dtype))
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} holds complex numbers; give reals.")
     if dtype.is_integer():
@@ -174,7 +177,7 @@ def _numbers_of_series(column: Any, name: str) -> NDArray[Any]:
         out = np.full(len(column), np.nan)
         out[~is_null] = column.drop_nulls().to_numpy()
         return out
-    return _numbers_of_objects(column.to_list(), name, dtype)
+    return _numbers_of_objects(column.to_list(), name, getattr(native, "dtype", dtype))
 
 
 def _raise_for_dates(name: str, dtype: Any) -> None:

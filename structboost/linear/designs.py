@@ -314,9 +314,9 @@ class SameColumns:
         self._groups: NDArray[np.int32] = place[groups]
         self.values: FloatArray = np.sqrt(sizes[order].astype(np.float64))
         # Of each group one feature is looked at; the others stand at the same parts.
-        of_first = np.full(n_features, -1, np.int32)
+        of_first = np.full(n_features + 1, -1, np.int32)
         of_first[first] = self._groups[first]
-        of_slots = np.where(is_active, of_first[rows], np.int32(-1))
+        of_slots = of_first[rows]
         is_listed = of_slots >= 0
         starts = np.append(0, np.cumsum(is_listed.sum(axis=1))).astype(np.int64)
         self.entries = of_slots[is_listed], starts

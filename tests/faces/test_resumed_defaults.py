@@ -82,7 +82,7 @@ def test_a_checkpoint_of_a_default_requires_its_seed_and_data(tmp_path):
     header, arrays = taken_apart(path.read_bytes())
     arrays["master/scores/x"] = 1.001 * arrays["master/scores/x"]
     path.write_bytes(put_together(header, arrays, sealed=True))
-    with pytest.raises(CheckpointError, match="its scores are not those of its weights"):
+    with pytest.raises(CheckpointError, match="its objective is not that of its weights"):
         fit()
     with pytest.raises(ValueError, match="a whole number as random_state"):
         fit(random_state=np.random.RandomState(0))

@@ -17,7 +17,7 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.contract.parts import StackedParts
-from structboost.faces import boosted
+from structboost.faces import stage_wise
 from structboost.learners import TreeFamily
 from structboost.model.ensemble import model_scores
 from structboost.objectives import StageWiseLikelihood
@@ -176,7 +176,7 @@ def test_a_tree_of_an_earlier_round_can_recur_on_another_channel():
 
 @pytest.mark.slow
 def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
-    monkeypatch.setattr(boosted, "_LARGE", 100)
+    monkeypatch.setattr(stage_wise, "_LARGE", 100)
     model = StructBoostClassifier(max_iter="auto").fit(X, Y)
     assert model.learning_rate_ == 0.15
     assert model.n_iter_ <= 200
@@ -231,9 +231,9 @@ def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth
 @pytest.mark.slow
 @pytest.mark.parametrize("are_many", [False, True])
 def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
-    monkeypatch.setattr(boosted, "_MOST_FOLDED", 2000)
-    monkeypatch.setattr(boosted, "_MOST_TRIED", 2000)
-    monkeypatch.setattr(boosted, "_LARGE", 2400 if are_many else 20_000)
+    monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 2000)
+    monkeypatch.setattr(stage_wise, "_MOST_SOME", 2000)
+    monkeypatch.setattr(stage_wise, "_LARGE", 2400 if are_many else 20_000)
     rng = np.random.default_rng(0)
     rows = rng.uniform(0, 3, size=(2500, 3))
     labels = (np.floor(rows).sum(axis=1) % 2).astype(int)

@@ -188,7 +188,7 @@ def test_impossible_directions_are_refused():
     ):
         with pytest.raises(ValueError, match=said):
             StructBoostClassifier(monotonic_cst=given).fit(X, y)
-    with pytest.raises(ValueError, match="for two classes and for rankers"):
+    with pytest.raises(ValueError, match="one score for two classes or for a ranker"):
         StructBoostClassifier(monotonic_cst=[1, 0]).fit(numbers, np.arange(len(y)) % 3)
     with pytest.raises(ValueError, match="needs stumps or trees, and weak_learner is 'svm'"):
         StructBoostClassifier(objective="hinge", monotonic_cst=[1, 0], weak_learner="svm").fit(
