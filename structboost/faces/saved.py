@@ -125,10 +125,10 @@ def saved_link(values: Any) -> SoftmaxLink | None:
     """Return the link of a saved classifier, or None if it has no probabilities."""
     if values is None:
         return None
-    numbers = [finite_number(value, "link to probabilities") for value in values]
-    if len(numbers) != 2:
+    pair = [finite_number(value, "link to probabilities") for value in values]
+    if len(pair) != 2:
         raise DamagedFileError(f"its link to probabilities is {shown(values)}")
-    return SoftmaxLink(*numbers)
+    return SoftmaxLink(*pair)
 
 
 def saved_names(names: Any, n_features: int) -> list[str] | None:
