@@ -314,7 +314,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             task = ChainTask(1, forbidden=forbidden)
             width = {"token": int(reader.n_features or 0), "step": 1}
             of_model |= _reader_attributes(reader, None)
-            self._keep_constant(task, width, objective, **of_model)
+            name = objective if isinstance(objective, str) else shown(objective)
+            self._keep_constant(task, width, name, **of_model)
             return self
         offsets: list[float] = []
 

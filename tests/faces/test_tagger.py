@@ -17,6 +17,7 @@ from structboost import StructBoostClassifier, StructBoostTagger
 from structboost.contract import StackedParts
 from structboost.errors import ConstantPredictionWarning, ModelFileError
 from structboost.inference import viterbi
+from structboost.objectives import OneSlack
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
 FOLLOWS = {None: "DN", "D": "N", "N": "VV", "V": "DN"}
@@ -613,7 +614,9 @@ def test_many_sequences_and_tags_are_predicted_as_each_one_alone(monkeypatch):
         assert tagger.predict(X) == [tagger.predict([x])[0] for x in X]
 
 
-@pytest.mark.parametrize("parameters", [{}, {"objective": "hinge"}, {"scheme": "auto"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"objective": "hinge"}, {"objective": OneSlack()}, {"scheme": "auto"}]
+)
 @pytest.mark.parametrize("of_dicts", [False, True])
 def test_one_tag_gives_a_constant_model_with_a_warning(parameters, of_dicts, tmp_path):
     X = [[{"a": "b"}, {"a": "c"}], [{"a": "d"}]] if of_dicts else [np.eye(2), np.ones((1, 2))]
