@@ -113,7 +113,7 @@ def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, s
         features = {"active feature": active_features(X > 0.5), "patch": np.tile(X, 12)}
         rows = features.get(name, X)
         found = family.price(duals, per_channel)
-        assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+        assert (np.diff([c.edge for c in found]) < 1e-9).all()  # of ties the first come first
         assert {c.channel for c in found} == {0, 1}
         refined = family.refine(found[-1].learner, duals)
         assert [c.channel for c in refined] == [0, 1]

@@ -119,7 +119,7 @@ def test_segment_command_trains_evaluates_and_predicts(here, capsys):
     evaluate = f"evaluate {folders} --json s.json --cache features"
     assert segment(evaluate) == 0
     record = json.loads((here / "s.json").read_text())
-    assert len(list((here / "features").rglob("output.pkl"))) == 2
+    assert len(list((here / "features").glob("*.npz"))) == 2
     assert record["images"] == 2
     assert record["accuracy"] > 0.9
     assert set(record["by_image"]) == {"06", "07"}
