@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from structboost.text import TaggedFileError, iter_tagged, read_tagged, write_tagged
 
 CONLL = "-DOCSTART- -X- O\n\nAda NNP B-PER\nsleeps VBZ O\n\n-DOCSTART- -X- O\nBo NNP B-PER\n"
+# Without the time, which would be a part of the names of tests.
+ZIPPED = gzip.compress(CONLL.encode(), mtime=0)
 START = "-DOCSTART- O\n\n"
 ENDS = [(end, blank) for end in ("\n", "\r\n", "\r") for blank in ("", " ", "\t")]
 SPACES = ["\u00a0", "\u2003", "\u2028", "\x85", "\x0c", "\x1c"]
@@ -42,7 +44,7 @@ def file(tmp_path):
         ("Ada\tNNP\tB\nis\tVB\tO\n\nBo\tNN\tB", {}, [["Ada NNP", "is VB"], ["Bo NN"]],
          [["B", "O"], ["B"]], [0, 0]),
         (CONLL, {}, [["Ada NNP", "sleeps VBZ"], ["Bo NNP"]], [["B-PER", "O"], ["B-PER"]], [0, 1]),
-        (gzip.compress(CONLL.encode(), mtime=0), {}, [["Ada NNP", "sleeps VBZ"], ["Bo NNP"]],
+        (ZIPPED, {}, [["Ada NNP", "sleeps VBZ"], ["Bo NNP"]],
          [["B-PER", "O"], ["B-PER"]], [0, 1]),
         (f"{START}{START}Ada O\n{START}{START}{START}Bo O\n\nCy O\n{START}", {},
          [of_words("Ada"), of_words("Bo"), of_words("Cy")], [["O"]] * 3, [0, 1, 1]),
@@ -82,7 +84,7 @@ def test_letters_that_are_lost_warn_once(file):
         (START, {}, TaggedFileError, "corpus.txt has no tokens"),
         ("Ada O\nEspaña B\n".encode("latin-1"), {}, TaggedFileError, "line 2 has the byte 0xf1, "),
         ("Ada O\n".encode("utf-16")[:-1], {"encoding": "utf-16"}, TaggedFileError, "has bytes"),
-        *((gzip.compress(CONLL.encode(), mtime=0)[:end], {}, TaggedFileError, r"after line \d+: .* damaged")
+        *((ZIPPED[:end], {}, TaggedFileError, r"after line \d+: .* damaged")
           for end in (20, -9)),
         ("Ada O\nBo\n", {}, TaggedFileError, r"line 2 has 1 column \('Bo'\), and line 1 has 2"),
         ("Ada N O\n\nBo O\n", {}, TaggedFileError, r"txt, line 3 has 2 columns \('Bo O'\), and"),
