@@ -137,13 +137,11 @@ def later_table(face: Any, X: Any, **options: Any) -> Any:
     if sparse.issparse(table) and not columns.has_empty_rows:
         warn_of_empty_rows(table)
     encoding = columns.encoding
-    is_filled = encoding is not None and encoding.means is not None
     table = validated_numbers(
         face,
         table,
         reset=False,
-        allow_missing=is_filled
-        or all(member.learners.takes_missing for member in face.model_.members.values()),
+        allow_missing=_reads_missing(face),
         reads_sparse=encoding is None or not encoding.adds_columns,
         **{"dtype": TABLE_TYPES, **options},
     )
@@ -207,6 +205,9 @@ class TableFace(BoostedFace):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        if "model_" in vars(self):  # each predict asks for the tags
+            tags.input_tags.allow_nan = _reads_missing(self)
+            return tags
         with suppress(TypeError, ValueError):  # fit names the parameter that is out of its range
             weak_learner = self._recipe().weak_learner
             tags.input_tags.allow_nan = _encodes(weak_learner) or takes_missing(weak_learner)
@@ -311,6 +312,14 @@ def saved_columns(facts: Mapping[str, Any], model: Ensemble) -> Columns:
 def read_as_training(model: Ensemble) -> dict[str, Any]:
     """Return the attributes by which a model reads tables that are encoded."""
     return column_attributes(Columns(next(iter(model.members.values())).n_features))
+
+
+def _reads_missing(face: Any) -> bool:
+    """Whether later tables may have missing numbers, whatever the parameters are by now."""
+    encoding = face._columns.encoding
+    if encoding is not None and encoding.means is not None:
+        return True
+    return all(member.learners.takes_missing for member in face.model_.members.values())
 
 
 def _encodes(weak_learner: Any) -> bool:
