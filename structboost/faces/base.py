@@ -130,6 +130,9 @@ class BoostedFace(SavedEstimator, Documented, BaseEstimator):
     temperature_: float | None = field(init=False)
     n_iter_: int = field(init=False)
 
+    # A parameter of some classes.
+    scoring = None
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -216,7 +219,7 @@ class BoostedFace(SavedEstimator, Documented, BaseEstimator):
     @property
     def _trainer_settings(self) -> dict[str, Any]:
         """Parameters that are those of the trainer."""
-        values = self.get_params(deep=False)
+        values = {"engine": StructBoost.engine, **self.get_params(deep=False)}
         return {name: values[name] for name in _OF_TRAINER & values.keys() - {"weak_learner"}}
 
     def _keep(self, task: Task, fitted: Fitted, **attributes: Any) -> None:
@@ -245,7 +248,7 @@ class BoostedFace(SavedEstimator, Documented, BaseEstimator):
         ``as_given(Y)`` returns true outputs in the form of ``y``, and ``prepared(model)`` the
         attributes by which a model reads held-out inputs.
         """
-        scoring = getattr(self, "scoring", None)
+        scoring = self.scoring
         if scoring is None:
             return None
 

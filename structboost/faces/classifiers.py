@@ -32,7 +32,6 @@ from structboost.faces.objectives import L1_LOG_LOSS, LOG_LOSS
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.saved import saved_link
-from structboost.faces.stage_wise import StageWise
 from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
 from structboost.files.schema import DamagedFileError
 from structboost.model.ensemble import Ensemble
@@ -69,6 +68,8 @@ class BoostedClassifier(LabelledClassifier, TableFace):
 
     # Whether a fit draws codes of the classes.
     _random_codes: ClassVar[bool] = False
+    # A tree that is a parameter of some classes.
+    taxonomy = None
 
     @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -110,7 +111,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         )
         if len(classes) == 1:
             state = column_attributes(columns) | {"classes_": classes}
-            state |= getattr(recipe.choices, "of_constant", {})
+            state |= recipe.choices.of_constant if recipe.choices else {}
             self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
             self._keep_link(recipe)
             return self
@@ -159,7 +160,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
 
     def _fit_in_place(self, recipe: Recipe, seed: int, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train on a table on disk or on a Dask collection."""
-        if isinstance(recipe.choices, StageWise):
+        if recipe.choices is not None and not recipe.choices.in_place:
             raise ValueError(
                 f"X is a {type(X).__name__}, on which objective={recipe.objective!r} cannot be "
                 "trained; write objective='hinge', and give the C of a fit of some of the rows."
@@ -230,7 +231,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
 
     def _link(self, recipe: Recipe) -> SoftmaxLink | None:
         """Return the link to probabilities of a fit, which costs of a taxonomy leave out."""
-        is_weighed = getattr(self, "taxonomy", None) is not None
+        is_weighed = self.taxonomy is not None
         if is_weighed and recipe.objective not in (LOG_LOSS, L1_LOG_LOSS):
             return None
         return formulation_of(recipe.formulation).link
@@ -371,7 +372,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
             raise DamagedFileError("its model is of other classes")
         if "link" in facts:
             self.link_ = saved_link(facts["link"])
-        if "tree" in facts and getattr(self, "taxonomy", None) is None:
+        if "tree" in facts and self.taxonomy is None:
             parents = facts["tree"]
             names = [*self.classes_.tolist(), *map("node {}".format, range(len(parents)))]
             pairs = zip(parents, names, strict=False)

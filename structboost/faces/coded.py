@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from structboost._typing import override
 from structboost.contract.task import Task
 from structboost.faces.classifiers import BoostedClassifier
 from structboost.faces.parameters import estimator
-from structboost.faces.recipe import Examples, Fitted, Problem, Recipe
+from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 from structboost.objectives.base import Formulation
 from structboost.objectives.norm_bounded import NormBounded
@@ -69,13 +70,14 @@ class _CodedClassifier(BoostedClassifier):
     _random_codes: ClassVar[bool] = True
     # Pairs of the exponential loss: of an example and a wrong output, or a bit.
     _pairs: ClassVar[str] = "outputs"
+    # A code that is a parameter of some classes.
+    coding = "one_vs_all"
 
     @override
     def _task(self, classes: NDArray[Any], seed: int) -> Task:
         if self._pairs == "outputs":
             return MulticlassTask(len(classes))
-        coding = getattr(self, "coding", "one_vs_all")
-        return CodedTask(coding_matrix(coding, len(classes), np.random.RandomState(seed)))
+        return CodedTask(coding_matrix(self.coding, len(classes), np.random.RandomState(seed)))
 
     def _coded_recipe(
         self, formulation: Formulation, seed: int, *, takes_best: bool = False, **settings: Any
@@ -149,10 +151,13 @@ class _CorrectiveClassifier(_CodedClassifier):
     loss: str = "exponential"
     tol: float = 1e-4
 
+    # A rule that is a parameter of some classes.
+    codes = "random"
+
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        takes_best = checked_choice(getattr(self, "codes", "random"), "codes", CODE_RULES) == "best"
+        takes_best = checked_choice(self.codes, "codes", CODE_RULES) == "best"
         formulation = NormBoundedHinge() if is_hinge else NormBounded(self._pairs)
         checked_relative_gap(self.tol, "tol")
         recipe = self._coded_recipe(formulation, seed, takes_best=takes_best)
@@ -160,7 +165,7 @@ class _CorrectiveClassifier(_CodedClassifier):
 
 
 @dataclass(frozen=True)
-class BoundedNorm:
+class BoundedNorm(Choices):
     """Choice of the bound on the l1 norm of the weights.
 
     Parameters
@@ -176,8 +181,7 @@ class BoundedNorm:
     pairs: str
     seed: int
 
-    # Attributes where y has one class.
-    of_constant: ClassVar[dict[str, Any]] = {
+    of_constant: ClassVar[Mapping[str, Any]] = {
         "theta_": 0.0, "theta_path_": [], "theta_path_end_": "",
     }  # fmt: skip
 

@@ -40,6 +40,15 @@ def check_whole_number_exact(value: int, name: str) -> None:
         )
 
 
+def check_small(value: Any, name: str) -> None:
+    """Raise ValueError for a whole number whose neighbours may be equal as floats."""
+    if isinstance(value, int | np.integer) and abs(int(value)) > EXACT:
+        raise ValueError(
+            f"{name} holds {shown(value)}, a whole number beyond 2**53, where floats merge them; "
+            "give smaller ones, or strings if they are names."
+        )
+
+
 def may_be_rounded(table: NDArray[Any]) -> bool:
     """Whether an array of floats may have been made of larger whole numbers."""
     if table.dtype.kind != "f" or not table.size:

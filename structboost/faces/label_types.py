@@ -17,6 +17,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
+from structboost.faces.exact_numbers import check_small
 from structboost.faces.table_forms import frame_of
 from structboost.files.schema import DamagedFileError
 from structboost.validation import (
@@ -29,8 +30,6 @@ from structboost.validation import (
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _DATES = (np.datetime64, np.timedelta64)
-# Beyond it, float64 rounds whole numbers.
-_MOST_EXACT = 2**53
 _TAKEN = "give strings or numbers, such as [str(label) for label in y]"
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
@@ -216,15 +215,8 @@ def _of_one_sort(labels: NDArray[Any], entries: Any, wanted: str) -> NDArray[Any
 
 def _check_exact(items: Any, labels: NDArray[Any]) -> None:
     """Raise ValueError if a whole number was rounded, or is too large for numpy."""
-    if labels.dtype.kind not in "fO":
-        return
-    for i, label in enumerate(items):
-        is_whole = isinstance(label, (int, np.integer))
-        if is_whole and (labels.dtype.kind == "O" or abs(int(label)) > _MOST_EXACT):
-            raise ValueError(
-                f"y[{i}] is {shown(label)}, which numpy cannot hold beside the other labels "
-                "without rounding; give strings, such as [str(label) for label in y]."
-            )
+    for i, label in enumerate(items if labels.dtype.kind in "fO" else ()):
+        check_small(label, f"y[{i}]")
 
 
 def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:

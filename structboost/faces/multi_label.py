@@ -200,8 +200,10 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
         by_likelihood = (
             recipe.objective != SVM and formulation_of(recipe.formulation).link is not None
         )
-        read = {"_form": form, "_by_likelihood": by_likelihood, "_pairs": bool(pairs)}
-        read |= {"classes_": classes}
+        read = {
+            "_form": form, "_by_likelihood": by_likelihood, "_pairs": bool(pairs),
+            "classes_": classes,
+        }  # fmt: skip
 
         def as_given(Y: Any) -> Any:
             sets = np.asarray(Y)

@@ -28,7 +28,6 @@ from structboost.faces.objectives import (
 )
 from structboost.faces.parameters import estimator, is_same
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.stage_wise import StageWise
 from structboost.faces.tables import (
     TableFace,
     column_attributes,
@@ -168,7 +167,7 @@ class StructBoostRanker(ObjectiveFace, TableFace):
             whole = Examples(*_ranking_examples(X, y, queries, of_items), of_queries)
             queries, held_queries, of_queries, of_held = self._hold_out(y, queries, of_queries)
             held = Examples(*_ranking_examples(X, y, held_queries, of_items), of_held)
-            if not isinstance(recipe.choices, StageWise):
+            if recipe.objective != PAIRWISE:
                 # It names a query that the measure does not take.
                 _losses(task, ids, y, y, held_queries, of_items)
         with _queries_named(ids, queries):

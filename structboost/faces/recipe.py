@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -121,11 +122,6 @@ class Fitted:
         self.model = replace(model, metadata={**model.metadata, "history": self.history})
         self.objective = self.history[-1]["primal"]
 
-    def set_temperature(self, factor: float) -> None:
-        """Take another factor of the scores before they become probabilities."""
-        self.temperature = factor
-        self.model = replace(self.model, metadata={**self.model.metadata, "temperature": factor})
-
     @property
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes by their names."""
@@ -141,9 +137,15 @@ class Fitted:
         }
 
 
-class Choices(Protocol):
+class Choices(ABC):
     """Choices that a fit makes before it trains, and what follows from them."""
 
+    # Whether they are made on tables on disk and Dask collections, too.
+    in_place = True
+    # Attributes where y has one class.
+    of_constant: ClassVar[Mapping[str, Any]] = {}
+
+    @abstractmethod
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
         """Choose what the recipe leaves open, and fit it."""
 
@@ -215,23 +217,21 @@ class Recipe:
     def trainer(self, task: Task, **changed: Any) -> Any:
         """Return a trainer, with some settings changed."""
         trainer: Any
-        if self.linear is not None:
+        if self.linear is None:
+            settings = {"formulation": self.formulation, **self.settings, **changed}
+            if self.pricing is not None:
+                settings["pricing"] = self.pricing(task)
+            families = self.weak_learner if self.families is None else self.families
+            if self.directions is not None:
+                _check_one_score(task)
+                families = with_directions(families, self.directions)
+            if self.categorical:
+                families = with_categories(families, self.categorical)
+            # The face warns of jobs that are idle, not each of the trainers of one fit.
+            settings["engine"] = engine_of(settings["engine"], settings.pop("n_jobs"))
+            trainer = StructBoost(task, weak_learner=families, **settings)
+        else:
             trainer = LinearTrainer(task, **self.linear)
-            trainer._objective = self.objective
-            return trainer
-        settings = {"formulation": self.formulation, **self.settings, **changed}
-        n_jobs, engine = settings.pop("n_jobs", None), settings.get("engine", StructBoost.engine)
-        if self.pricing is not None:
-            settings["pricing"] = self.pricing(task)
-        families = self.weak_learner if self.families is None else self.families
-        if self.directions is not None:
-            _check_one_score(task)
-            families = with_directions(families, self.directions)
-        if self.categorical:
-            families = with_categories(families, self.categorical)
-        # The face warns of jobs that are idle, not each of the trainers of one fit.
-        settings |= {"weak_learner": families, "engine": engine_of(engine, n_jobs)}
-        trainer = StructBoost(task, **settings)
         trainer._objective = self.objective
         return trainer
 
@@ -240,7 +240,7 @@ class Recipe:
         if self.choices is not None:
             return self.choices.train(self, problem)
         examples, held = problem.examples, problem.held
-        callbacks = checked_callbacks(self.settings.get("callbacks"))
+        callbacks = checked_callbacks(self.settings["callbacks"])
         stopping = None
         if held is not None:
             stopping = EarlyStopping(
@@ -250,12 +250,8 @@ class Recipe:
         trainer = self.trainer(problem.task, callbacks=callbacks)
         about = f"objective={self.objective!r}" if self.objective else self.face
         about += f" with weak_learner={shown(self.weak_learner)}"
-        warn_of_idle_jobs(
-            self.settings.get("n_jobs"),
-            self.settings.get("engine", StructBoost.engine),
-            about,
-            shares_work=trainer._shares_work,
-        )
+        n_jobs, engine = self.settings["n_jobs"], self.settings["engine"]
+        warn_of_idle_jobs(n_jobs, engine, about, shares_work=trainer._shares_work)
         chooses_C, folds = is_text(trainer.C, AUTO), None
         chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
         if chooses and is_in_memory(examples.X):
@@ -275,7 +271,7 @@ class Recipe:
         is_watched = not (trainer.interrupted_ and chooses_C)
         if stopping is not None and is_watched:
             callbacks.remove(stopping)
-            fitted = self._of_best_round(problem, trainer, fitted, stopping, callbacks)
+            fitted = self._best_round(problem, trainer, fitted, stopping, callbacks)
         # A linear function has a single stage, after the last pass.
         n_stages = fitted.model.n_stages
         is_staged = n_stages > 1 or stopping is not None
@@ -301,7 +297,7 @@ class Recipe:
             fitted.temperature = None
         return fitted
 
-    def _of_best_round(
+    def _best_round(
         self,
         problem: Problem,
         trainer: StructBoost,

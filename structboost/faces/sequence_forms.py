@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost.faces.exact_numbers import check_exact, check_whole_number_exact
+from structboost.faces.exact_numbers import check_small
 from structboost.faces.table_forms import frame_of
 from structboost.validation import shown
 
@@ -85,8 +85,7 @@ def _tag(tag: Any, i: int, t: int) -> Any:
         tag = tag.item()
     if is_missing_tag(tag):
         return None
-    if isinstance(tag, int):
-        check_whole_number_exact(tag, f"y[{i}][{t}]")
+    check_small(tag, f"y[{i}][{t}]")
     if not isinstance(tag, int | float):
         raise ValueError(f"y[{i}][{t}] is {shown(tag)}; give one string or number a token.")
     return tag
@@ -155,14 +154,14 @@ def numbers_of(x: Any, i: int) -> NDArray[Any]:
         raise ValueError(f"X[{i}] has masked values; impute them, or leave the sequence out.")
     if rows.dtype.kind == "O" and rows.ndim == 2 and all(map(is_real, rows.flat)):
         for value in rows.flat:
-            if isinstance(value, int):
-                check_whole_number_exact(value, f"X[{i}]")
+            check_small(value, f"X[{i}]")
         rows = np.array(rows, np.float64)
     if rows.dtype.kind not in "biuf":
         is_text = rows.ndim == 1 and rows.size > 0 and all(isinstance(word, str) for word in rows)
         words = " Words get features by structboost.text.TokenFeatures." if is_text else ""
         raise ValueError(f"X[{i}] is {shown(x)}; {_TOKENS}{words}")
-    check_exact(rows, f"X[{i}]")
+    if rows.dtype.kind in "iu" and rows.size:
+        check_small(max(int(rows.max()), -int(rows.min())), f"X[{i}]")
     if rows.dtype.kind == "f" and rows.dtype.itemsize not in (4, 8):
         rows = rows.astype(np.float32 if rows.dtype.itemsize == 2 else np.float64)
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
@@ -182,8 +181,7 @@ def numbers_of_frame(frame: Any, i: int) -> NDArray[np.float64]:
     table = np.empty((len(frame), len(columns)))
     for k, column in enumerate(columns):
         for value in column:
-            if isinstance(value, int):
-                check_whole_number_exact(value, f"X[{i}]")
+            check_small(value, f"X[{i}]")
         table[:, k] = column
     return table
 

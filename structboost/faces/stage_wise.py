@@ -12,7 +12,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.faces.parameters import is_same
-from structboost.faces.recipe import Examples, Fitted, Problem, Recipe
+from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.binning import BinsOfOneTable
 from structboost.learners.families import members_of
 from structboost.learners.tree import TreeFamily
@@ -204,7 +204,7 @@ def _taken(values: Any, rows: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class StageWise:
+class StageWise(Choices):
     """Choices of a fit by stage-wise boosting, which held-out rows decide.
 
     Parameters
@@ -226,6 +226,8 @@ class StageWise:
     max_features: float | str
     is_likelihood: bool
     tries_long_steps: bool = False
+
+    in_place = False
 
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
         """Choose the settings that are left open, train, and fit the temperature."""
@@ -434,7 +436,8 @@ def _correct_temperature(fitted: Fitted, runs: Sequence[HeldOutRun], *, is_open:
     factor = fitted_factor(runs, looks, is_open=is_open).factor
     if not is_open and fitted.temperature is not None:
         factor *= fitted.temperature
-    fitted.set_temperature(factor)
+    fitted.temperature, facts = factor, {**fitted.model.metadata, "temperature": factor}
+    fitted.model = replace(fitted.model, metadata=facts)
 
 
 def _with_trees(families: Any, trees: Any) -> Any:

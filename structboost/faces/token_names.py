@@ -16,6 +16,7 @@ from scipy import sparse
 
 from structboost._typing import IntArray
 from structboost.errors import warn_user
+from structboost.faces.exact_numbers import EXACT
 from structboost.faces.sequence_forms import is_real
 from structboost.faces.string_index import StringIndex
 from structboost.faces.token_table import Block, TokenTable
@@ -30,8 +31,6 @@ _BLOCK = 512
 _ENTRIES = 1 << 18
 # Tokens that share their names, on average, from which on they are read column by column.
 _FEW = 4
-# Whole numbers beyond this are not distinct as floats.
-_LARGEST_WHOLE = 2**53
 
 
 class TokenNames:
@@ -436,7 +435,7 @@ class _Reading:
         raise self._refused(row, f"the value of {shown(name)} is {shown(value)}")
 
     def _number(self, name: str, value: Any, row: int) -> float:
-        if isinstance(value, int | np.integer) and abs(int(value)) > _LARGEST_WHOLE:
+        if isinstance(value, int | np.integer) and abs(int(value)) > EXACT:
             raise self._refused(
                 row, f"the value of {shown(name)} is {shown(value)}, beyond 2**53, where floats "
                 "merge whole numbers", "write it as a string if it is a name",
@@ -514,7 +513,7 @@ def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
     if array.dtype.kind not in "iufb" or not array.size:
         return None
     # Whole numbers among them may have been rounded; infinite ones are refused later.
-    if (array > _LARGEST_WHOLE - 1).any() or (array < 1 - _LARGEST_WHOLE).any():
+    if (array > EXACT - 1).any() or (array < 1 - EXACT).any():
         return None
     return array.astype(np.float64)
 

@@ -58,7 +58,7 @@ class TreeResponses(NamedTuple):
         return softmax_of(scores_of(self.blocks, np.ones(len(self.scored)), self.offset))
 
 
-def _of_leaves(
+def _blocks_of_leaves(
     leaves: IntArray, tables: Sequence[NDArray[Any]], offset: FloatArray, repeats: int = 1
 ) -> TreeResponses:
     """Responses of trees by the values of their leaves, where trees score the classes in turn.
@@ -77,7 +77,7 @@ def _of_leaves(
     return TreeResponses(blocks, offset, leaves, False)
 
 
-def _of_vectors(
+def _blocks_of_vectors(
     values: FloatArray, offset: FloatArray, leaves: IntArray | None, averages: bool
 ) -> TreeResponses:
     """Responses of trees that score all classes, shape (n_trees, n_rows, n_classes)."""
@@ -202,7 +202,7 @@ def _lightgbm(model: Any, X: Any) -> TreeResponses:
         factor * np.array([booster.get_leaf_output(tree, k) for k in range(reached.max() + 1)])
         for tree, reached in enumerate(leaves)
     ]
-    return _of_leaves(leaves, tables, np.zeros(per))
+    return _blocks_of_leaves(leaves, tables, np.zeros(per))
 
 
 def _xgboost(model: Any, X: Any) -> TreeResponses:
@@ -223,7 +223,7 @@ def _xgboost(model: Any, X: Any) -> TreeResponses:
     repeats = len(tables) // (n_scores * booster.num_boosted_rounds())
     first = [table[leaf] for table, leaf in zip(tables, leaves[:, 0], strict=True)]
     base = margins[0] - np.bincount(np.arange(len(first)) // repeats % n_scores, first, n_scores)
-    return _of_leaves(leaves, tables, base, repeats)
+    return _blocks_of_leaves(leaves, tables, base, repeats)
 
 
 def _xgboost_matrix(model: Any, booster: Any, X: Any) -> Any:
@@ -243,9 +243,9 @@ def _catboost(model: Any, X: Any) -> TreeResponses:
     counts = np.asarray(model.get_tree_leaf_counts(), np.int64)
     table = scale * np.asarray(model.get_leaf_values(), np.float64).reshape(counts.sum(), -1)
     if table.shape[1] == 1:
-        return _of_leaves(leaves, np.split(table[:, 0], np.cumsum(counts)[:-1]), offset)
+        return _blocks_of_leaves(leaves, np.split(table[:, 0], np.cumsum(counts)[:-1]), offset)
     values = table[leaves + (np.cumsum(counts) - counts)[:, None]]
-    return _of_vectors(values, np.resize(offset, values.shape[2]), leaves, False)
+    return _blocks_of_vectors(values, np.resize(offset, values.shape[2]), leaves, False)
 
 
 def _forest(model: Any, X: Any) -> TreeResponses:
@@ -256,7 +256,9 @@ def _forest(model: Any, X: Any) -> TreeResponses:
         )
     rows = model._validate_X_predict(X)
     values = [tree.predict_proba(rows, check_input=False) for tree in model.estimators_]
-    return _of_vectors(np.stack(values) / len(values), np.zeros(model.n_classes_), None, True)
+    return _blocks_of_vectors(
+        np.stack(values) / len(values), np.zeros(model.n_classes_), None, True
+    )
 
 
 def _boosting(model: Any, X: Any) -> TreeResponses:
@@ -271,7 +273,7 @@ def _boosting(model: Any, X: Any) -> TreeResponses:
     tables = [model.learning_rate * t.tree_.value[:, 0, 0] for t in model.estimators_.ravel()]
     start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))
     leaves = np.ascontiguousarray(reached.reshape(len(reached), -1).T)
-    return _of_leaves(leaves, tables, np.asarray(start, np.float64).ravel())
+    return _blocks_of_leaves(leaves, tables, np.asarray(start, np.float64).ravel())
 
 
 def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
@@ -287,7 +289,7 @@ def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
     ]
     leaves = np.diff(np.stack(stages), axis=0, prepend=0.0).astype(np.int64)
     tables = [tree.nodes["value"] for trees in model._predictors for tree in trees]
-    return _of_leaves(leaves.reshape(len(tables), -1), tables, start)
+    return _blocks_of_leaves(leaves.reshape(len(tables), -1), tables, start)
 
 
 def _indexed(predictor: Any) -> Any:

@@ -271,7 +271,7 @@ def test_flips_of_one_or_two_entries_improve_a_decision_until_none_pays(seed):
 
 
 def test_a_tour_of_twenty_nodes_is_that_of_an_integer_program():
-    """Degrees alone bound the tour; cycles that do not reach all nodes are cut off one by one."""
+    """Degrees alone bound the tour, and short cycles are cut off as they appear."""
     problem = Tour(20)
     i, j = np.triu_indices(20, 1)
     nodes = np.arange(20)[:, None]

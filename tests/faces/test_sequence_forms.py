@@ -162,7 +162,7 @@ SEQUENCES = {
     "dates": (X[0].astype("M8[D]"), r"X\[1\] is .*; give"),
     "ragged": ([[1, 2, 3], [1]], r"X\[1\] is .* differ in length; give"),
     "three dimensions": (np.zeros((2, 2, 2)), r"X\[1\] has shape \(2, 2, 2\); give"),
-    "large": ([[2**60 + 1, 0, 1]] * 4, r"X\[1\] holds .*beyond 2\*\*53"),
+    "large": ([[2**60, 0, 1]] * 4, r"X\[1\] holds .*beyond 2\*\*53"),
     "too large": ([[10**400, 0, 1]] * 4, r"X\[1\] holds .*beyond 2\*\*53"),
     "masked": (np.ma.array(X[0], mask=X[0] > 1), r"X\[1\] has masked values; impute"),
     "NaN": (np.full((4, 3), np.nan), r"X\[1\] has NaN or infinite features for token 0"),
@@ -443,7 +443,7 @@ def test_a_missing_tag_is_unknown_in_every_form(trained, unknown):
         (np.array(Y)[:, :, None], r"y\[0\] is .*; give a tag for each of the 4"),
         ([*Y[:-1], ["A", "B", b"A", "B"]], r"y\[11\]\[2\] is b'A'; give one string or number"),
         ([*Y[:-1], [1, 2, Decimal(1), 2]], r"y\[11\]\[2\] is Decimal\('1'\); give one string"),
-        ([*Y[:-1], [1, 2, 2**60 + 1, 2]], r"y\[11\]\[2\] holds 1152.*beyond 2\*\*53"),
+        ([*Y[:-1], [1, 2, 2**60, 2]], r"y\[11\]\[2\] holds 1152.*beyond 2\*\*53"),
     ],
 )
 def test_tags_of_no_form_are_named_in_fit_and_score(trained, y, message):

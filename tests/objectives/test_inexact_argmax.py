@@ -106,7 +106,7 @@ N_TAGS = 4
 
 
 class Tokens(Task):
-    """Tags of tokens, one by one; the loss is the number of wrong ones, in any unit."""
+    """Tags of single tokens, with the number of wrong tags as the loss, in any unit."""
 
     kinds = {"token": PartKind(N_TAGS)}
     unit = 1.0
