@@ -160,7 +160,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
 
     def _fit_in_place(self, recipe: Recipe, seed: int, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train on a table on disk or on a Dask collection."""
-        if recipe.choices is not None and not recipe.choices.in_place:
+        if recipe.choices and not recipe.choices.in_place:
             raise ValueError(
                 f"X is a {type(X).__name__}, on which objective={recipe.objective!r} cannot be "
                 "trained; write objective='hinge', and give the C of a fit of some of the rows."
