@@ -185,8 +185,8 @@ class BoundedNorm(Choices):
         "theta_": 0.0, "theta_path_": [], "theta_path_end_": "",
     }  # fmt: skip
 
+    @override
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
-        """Choose the bound, and train."""
         checked_callbacks(recipe.settings["callbacks"])
         path = Path("theta")
         theta = self._chosen(recipe, problem.task, problem.examples, path)

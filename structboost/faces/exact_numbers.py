@@ -44,8 +44,8 @@ def check_small(value: Any, name: str) -> None:
     """Raise ValueError for a whole number whose neighbours may be equal as floats."""
     if isinstance(value, int | np.integer) and abs(int(value)) > EXACT:
         raise ValueError(
-            f"{name} holds {shown(value)}, a whole number beyond 2**53, where floats merge them; "
-            "give smaller ones, or strings if they are names."
+            f"{name} holds {shown(value)}, a whole number beyond 2**53, and floats cannot hold "
+            "all of these without rounding; give smaller ones, or strings if they are names."
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.faces.parameters import is_same
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.binning import BinsOfOneTable
@@ -229,8 +229,8 @@ class StageWise(Choices):
 
     in_place = False
 
+    @override
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
-        """Choose the settings that are left open, train, and fit the temperature."""
         # The trials, the folds and the fit bin one table.
         binning = BinsOfOneTable()
         trials = _Trials(self, recipe, problem, binning)

@@ -317,7 +317,7 @@ def read_as_training(model: Ensemble) -> dict[str, Any]:
 def _reads_missing(face: Any) -> bool:
     """Whether later tables may have missing numbers, whatever the parameters are by now."""
     encoding = face._columns.encoding
-    if encoding is not None and encoding.means is not None:
+    if encoding and encoding.means:
         return True
     return all(member.learners.takes_missing for member in face.model_.members.values())
 
