@@ -62,7 +62,7 @@ compiled: venv
 
 bench: $(VENV)/.installed-bench
 	$(RUN) -m benchmarks list
-	@echo "Run one: $(RUN) -m benchmarks run NAME --data DIR [--quick] [--only DATASET ...] --json FILE"
+	@echo "Run one: $(RUN) -m benchmarks run NAME --data DIR [--only DATASET ...] --results DIR"
 
 docs: venv
 	$(INSTALL) --group docs

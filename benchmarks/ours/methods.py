@@ -22,8 +22,6 @@ from structboost import (
     TaxonomyTask,
 )
 from structboost.learners import TreeFamily
-from structboost.learners.union import UNION
-from structboost.selection import Fold
 
 MAX_ROUNDS = 200
 LARGEST_C = 1000.0
@@ -172,53 +170,6 @@ def perceptrons(gap, max_rounds=MAX_ROUNDS):
     """StructBoost-per of the paper: perceptrons (31), by a search that proves nothing."""
     own = {"weak_learner": "perceptron", "max_rounds": max_rounds, "columns_per_channel": 1}
     return Multiclass("structboost_perceptrons", gap, spreads=False, settings=own)
-
-
-class OwnChoice(Multiclass):
-    """C as the library chooses it, for a union or for one of its families, by the validation part.
-
-    Its coarse fits take the place of the candidates.
-    """
-
-    def trials(self, train, validation, candidates, objective):
-        task, X, Y = self.problem(train)
-        folds = [Fold(X, Y, None, *self.problem(validation)[1:])]
-        trainer = self.trainer(task, "auto").fit(X, Y, folds=folds)
-        value = objective.measure(validation.y, self.output(trainer, validation.X))
-        (model,) = trainer.model_.members.values()
-        return [Trial({"C": trainer.C_, "weak_learner": model.family.split(UNION)}, value)]
-
-    def fit(self, train, params):
-        learners = params.get("weak_learner", self.settings["weak_learner"])
-        own = replace(self, settings={**self.settings, "weak_learner": learners})
-        return Hinge.fit(own, train, params)
-
-    def tuning_facts(self, trials):
-        return {}
-
-
-class HingeTrees(Multiclass):
-    """Hinge loss over trees, shared by a ridge; all settings are fitted on their own.
-
-    Beside other families, trees alone are candidates too, as the library tries each family of a
-    union alone.
-    """
-
-    trials = Method.trials
-
-    def fit(self, train, params):
-        trees = partial(TreeFamily, depth=params.get("depth", DEPTH))
-        beside = () if params.get("alone") else self.settings["weak_learner"]
-        own = replace(self, settings={**self.settings, "weak_learner": [*beside, trees]})
-        return Multiclass.fit(own, train, params)
-
-
-def hinge_trees(name, *beside):
-    """Trees, and the families ``beside`` them; no gap is proved, so the rounds end the fit."""
-    own = {"weak_learner": beside, "columns_per_channel": 1}
-    alone = {"alone": (True, False)} if beside else {}
-    grown = grid(**alone, depth=(3, 5), C=(30.0, 300.0, 3000.0))
-    return HingeTrees(name, 0.01, spreads=False, settings=own, candidates=grown)
 
 
 def timed_fit(report, method, train, test, C):

@@ -9,9 +9,8 @@ import tomllib
 from pathlib import Path
 
 NAMES = (
-    *("auc", "multiclass", "speed", "scale", "defaults", "outside", "taggers", "tagger-cost"),
+    *("auc", "multiclass", "speed", "scale", "outside", "taggers"),
     *("multiboost-cw", "hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking"),
-    *("structures", "decisions", "searches", "unions", "tables", "learners", "tools", "thinning"),
-    "statements",
+    *("structures", "decisions", "searches", "tables", "learners", "tools", "thinning"),
 )
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())

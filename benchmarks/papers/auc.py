@@ -144,13 +144,12 @@ TABLE_1 = PRINTED["auc"]
 
 
 def classes(source):
-    """Classes that are ranked above the rest; two in a quick run."""
-    n = load(source.name, source.folder).n_classes
-    return range(min(n, 2) if source.quick else n)
+    """Classes that are ranked above the rest."""
+    return range(load(source.name, source.folder).n_classes)
 
 
 def cases(source, learner):
-    return [{"class": c, **one} for one in splits(REPEATS, source.quick) for c in classes(source)]
+    return [{"class": c, **one} for one in splits(REPEATS) for c in classes(source)]
 
 
 def slow_cases(source, learner):
@@ -180,7 +179,7 @@ def compare(source, method, *, C, limit_ratio, **case):
     }
 
 
-COMMON = {"metrics": {"auc": "value"}, "by": ("class",), "small": ("wine", "glass", "svmguide4")}
+COMMON = {"metrics": {"auc": "value"}, "by": ("class",)}
 SETS = tabular(*NAMES)
 EXPERIMENTS = [
     Experiment(

@@ -114,7 +114,7 @@ ROUTES = {f"degree_{degree}": degree for degree in (1, 2, 4, 6, 8)}
 OWN = ("thresholds", "rosters", "offers", "clocks")
 # The seeds of knapsack.npz, the trials of dboost; elsewhere draws of the instance.
 REPEATS = {"knapsack": 5, "network": 10, **dict.fromkeys(OWN, 3)}
-CANDIDATES, QUICK_CANDIDATES = 4, 2
+CANDIDATES = 4
 STAGES = tuple(method.name for method in ours.TWO_STAGE)
 BOOSTED = (STUMPS, UNION, STARTED)
 FILES = {
@@ -148,9 +148,8 @@ def learners(source):
 
 
 def cases(source, learner):
-    n = {"candidates": QUICK_CANDIDATES if source.quick else CANDIDATES}
-    repeats = range(1 if source.quick else REPEATS.get(source.name, 1))
-    return [{"repeat": k, **({} if learner == EXPECTED else n)} for k in repeats]
+    n = {} if learner == EXPECTED else {"candidates": CANDIDATES}
+    return [{"repeat": k, **n} for k in range(REPEATS.get(source.name, 1))]
 
 
 def regret(source, learner, *, repeat, candidates=0):
@@ -162,8 +161,6 @@ EXPERIMENTS = [
         *(FILES, learners, regret, cases),
         metrics={"regret": "value"},
         more=lambda rows: {"median": median(row["value"] for row in rows)},
-        small=("notebook", "clocks"),
-        code=(ours.__name__,),
     )
 ]
 

@@ -61,7 +61,7 @@ def learners(source):
 
 def cases(source, learner):
     n = 3 if source.name == "isolet1" or learner in STAGE_NAMES else 5
-    return [{"tree": TAXONOMIES[source.name], **one} for one in splits(n, source.quick)]
+    return [{"tree": TAXONOMIES[source.name], **one} for one in splits(n)]
 
 
 def by_tree(source, method, *, tree, repeat, candidates):
@@ -72,9 +72,7 @@ def by_tree(source, method, *, tree, repeat, candidates):
 
 
 METRICS = {"tree_loss": "value", "error": "error"}
-EXPERIMENTS = [
-    Experiment(tabular(*TAXONOMIES), learners, by_tree, cases, METRICS, small=("segment",))
-]
+EXPERIMENTS = [Experiment(tabular(*TAXONOMIES), learners, by_tree, cases, METRICS)]
 
 
 def derived(made):

@@ -72,12 +72,10 @@ def _cpu_of(code, cache):
 
 CLASSIFIER = {"classifier": StructBoostClassifier}
 EXPERIMENTS = [
-    Experiment(tabular(*RACES), {"all": LIGHTGBM}, to_their_error, small=("pendigits",)),
+    Experiment(tabular(*RACES), {"all": LIGHTGBM}, to_their_error),
     Experiment(
         *({FIRST_USE: ()}, CLASSIFIER, first_use),
         metrics={"cpu": "cpu"},
-        small=(FIRST_USE,),
-        code=("structboost.faces.classifiers",),
     ),
 ]
 

@@ -115,7 +115,7 @@ PAPER = PRINTED["mo-ecc"]
 
 
 def cases(source, learner):
-    n = 1 if source.quick else REPEATS.get(source.name, USUAL_REPEATS)
+    n = REPEATS.get(source.name, USUAL_REPEATS)
     theta = HELD_OUT if source.name in VALIDATED else "stage_wise"
     return [{"repeat": k, "theta": theta} for k in range(n)]
 
@@ -145,7 +145,6 @@ EXPERIMENTS = [
         metrics={"error": "test_error"},
         by=("prefix", "rounds"),
         rows=_rows,
-        small=("wine",),
     )
 ]
 

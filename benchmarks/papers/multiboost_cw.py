@@ -118,7 +118,7 @@ SETTINGS = {
     LBFGS: Setting(LBFGS, "lbfgs", 2, C),
 }
 SPLITS, OTHER_SPLITS = {"vowel": 5}, 3
-ALL_ROUNDS, QUICK_ROUNDS = 500, 50
+ALL_ROUNDS = 500
 PUBLISHED = PRINTED["multiboost-cw"]
 ROUNDS = PUBLISHED["rounds"]
 
@@ -128,11 +128,9 @@ def learners(source):
 
 
 def cases(source, learner):
-    once = source.quick or learner == LBFGS
-    rounds = QUICK_ROUNDS if source.quick else ALL_ROUNDS
     setting = [*SETTINGS[learner], "own", ""]
-    n = 1 if once else SPLITS.get(source.name, OTHER_SPLITS)
-    about = {"setting": setting, "rounds": rounds, "limit_seconds": 400.0}
+    n = 1 if learner == LBFGS else SPLITS.get(source.name, OTHER_SPLITS)
+    about = {"setting": setting, "rounds": ALL_ROUNDS, "limit_seconds": 400.0}
     return [{**about, "split": split} for split in range(n)]
 
 
@@ -150,7 +148,7 @@ def _curves(rows):
 
 
 FILES = {name: (*files, ROWS_OF_PUBLISHED) for name, files in tabular(*NAMES).items()}
-EXPERIMENTS = [Experiment(FILES, learners, trained, cases, more=_curves, small=("vowel",))]
+EXPERIMENTS = [Experiment(FILES, learners, trained, cases, more=_curves)]
 
 
 def derived(made):

@@ -57,12 +57,11 @@ def cases(source, learner):
     if learner in SLOW and source.name in WIDE:
         n, n_candidates = 1, CANDIDATES // (2 if source.name == "mnist" else 1)
     gap = getattr(learners(source)[learner], "gap", None)
-    own = splits(n, source.quick, n_candidates)
+    own = splits(n, n_candidates)
     return [one if gap is None else {"gap": gap, **one} for one in own]
 
 
-SMALL = ("glass", "svmguide2", "svmguide4")
-EXPERIMENTS = [Experiment(tabular(*NAMES), learners, tuned, cases, small=SMALL)]
+EXPERIMENTS = [Experiment(tabular(*NAMES), learners, tuned, cases)]
 
 
 def derived(made):

@@ -33,7 +33,7 @@ def learners(source):
 
 
 def cases(source, learner):
-    once = source.quick or source.name in WIDE or learner == CATBOOST
+    once = source.name in WIDE or learner == CATBOOST
     return [{"repeat": repeat} for repeat in range(1 if once else REPEATS)]
 
 
@@ -73,7 +73,7 @@ FILES = {
     **{name: (f"tabular_outside/{name}.npz",) for name in OUTSIDE},
 }
 METRICS = {"error": "error", "log_loss": "log_loss"}
-EXPERIMENTS = [Experiment(FILES, learners, by_default, cases, METRICS, small=("heart", "iris"))]
+EXPERIMENTS = [Experiment(FILES, learners, by_default, cases, METRICS)]
 
 
 def ranks(made, metric, methods=METHODS):

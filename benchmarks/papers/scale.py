@@ -112,7 +112,7 @@ def train_from_disk(report, engine, workers, n_rows):
     }
 
 
-ROWS, QUICK_ROWS = (10_000, 100_000, 1_000_000, 10_000_000), (10_000, 20_000)
+ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
 LARGE_ROWS, LIMIT_SECONDS, FIT_FROM_ROWS = 10_000_000, 3600.0, 100_000
 # A task whose argmax is Python takes some 50 microseconds per example.
 IN_MEMORY = {"engines": (10_000, 100_000, 1_000_000), "python": (5_000,), "mnist": (70_000,)}
@@ -123,10 +123,7 @@ DASK = {f"dask, {n}": Engine(("dask", n)) for n in (1, 2)}
 
 
 def cases(source, learner):
-    sizes = IN_MEMORY.get(source.name, ROWS)
-    if source.quick and source.name != "python":
-        sizes = QUICK_ROWS
-    return [{"rows": n} for n in sizes]
+    return [{"rows": n} for n in IN_MEMORY.get(source.name, ROWS)]
 
 
 def from_disk(source, engine, *, rows):
@@ -139,13 +136,10 @@ EXPERIMENTS = [
     Experiment(
         *({"rows": ()}, POOLS, from_disk, cases),
         **COMMON,
-        small=("rows",),
-        code=(__name__,),
     ),
     Experiment(
         *(FILES, {**POOLS, **PROCESSES, **DASK}, on_engine, cases),
         **COMMON,
-        small=("engines", "python"),
     ),
 ]
 

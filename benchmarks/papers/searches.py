@@ -128,12 +128,9 @@ class Search(NamedTuple):
     theirs: object  # gives values
 
 
-def of_task(peer, task, x, sizes, theirs, quick):
-    """The batch search of a task on random scores; a peer takes the scores of one problem.
-
-    ``sizes`` are the numbers of problems of a run and of a quick run.
-    """
-    X = [x] * sizes[quick]
+def of_task(peer, task, x, n, theirs):
+    """The batch search of a task on ``n`` problems; a peer takes the scores of one of them."""
+    X = [x] * n
     rng = np.random.default_rng(0)
     stack = task.stack(X)
     rows = {
@@ -177,17 +174,17 @@ def of_problem(peer, problem, costs, theirs):
     )
 
 
-def _paths(quick):
+def _paths():
     problem = GridPath(8, 8)
     arcs = np.asarray(problem.arcs)
-    costs = np.random.default_rng(0).uniform(0.1, 1, size=(20 if quick else 500, len(arcs)))
+    costs = np.random.default_rng(0).uniform(0.1, 1, size=(500, len(arcs)))
     return of_problem("scipy", problem, costs, lambda own: grid_path(own, arcs, 64))
 
 
-def _knapsacks(quick):
+def _knapsacks():
     rng = np.random.default_rng(0)
     weights = rng.integers(3, 9, size=32)
-    values = rng.uniform(0, 10, size=(5 if quick else 50, 32))
+    values = rng.uniform(0, 10, size=(50, 32))
     problem = Knapsack(weights, 60)
     return of_problem("HiGHS", problem, values, lambda own: knapsack(own, weights, 60))
 
@@ -202,29 +199,29 @@ GRAPH = GraphInput(np.zeros((NODES.size, 1)), EDGES)
 # Peer, task, input, numbers of problems, and the peer's search.
 TASKS = {
     "chain, 20 tokens, 26 tags": (
-        *("numpy", ChainTask(26), np.zeros((20, 1)), (200, 20)),
+        *("numpy", ChainTask(26), np.zeros((20, 1)), 200),
         lambda own: viterbi(own["token"], own["step"].reshape(26, 26)),
     ),
     "segments, 40 tokens, 8 labels, up to 8 tokens": (
-        *("numpy", SegmentTask(8, 8), np.zeros((40, 1)), (200, 20)),
+        *("numpy", SegmentTask(8, 8), np.zeros((40, 1)), 200),
         lambda own: segments(
             *(own[kind] for kind in ("token", "begin", "span")), own["pair"].reshape(8, 8)
         ),
     ),
     "spanning tree, 25 nodes": (
-        *("networkx", SpanningTreeTask(), np.zeros((25, 25, 1)), (50, 5)),
+        *("networkx", SpanningTreeTask(), np.zeros((25, 25, 1)), 50),
         lambda own: spanning_tree(next(iter(own.values())).reshape(25, 25)),
     ),
     "matching, 30 and 30": (
-        *("scipy", MatchingTask(), np.zeros((30, 30, 1)), (200, 20)),
+        *("scipy", MatchingTask(), np.zeros((30, 30, 1)), 200),
         lambda own: matching(next(iter(own.values())).reshape(30, 30)),
     ),
     "closed set, tree of 400 labels": (
-        *("a loop", HierarchicalMultiLabelTask(400, TREE), np.zeros(1), (500, 20)),
+        *("a loop", HierarchicalMultiLabelTask(400, TREE), np.zeros(1), 500),
         lambda own: closed_set(own["x"][0], PARENTS),
     ),
     "two labels, grid of 24 by 24": (
-        *("networkx", GraphTask(2, pairs="equal"), GRAPH, (3, 3)),
+        *("networkx", GraphTask(2, pairs="equal"), GRAPH, 3),
         lambda own: minimum_cut(own["node"], EDGES, own["edge"][:, 0]),
     ),
 }
@@ -234,11 +231,11 @@ SEARCHES |= {"path, grid of 8 by 8": _paths, "knapsack, 32 items": _knapsacks}
 
 def race(source, make):
     """Least CPU seconds for a problem of each, in turns; their outputs are equally good."""
-    search = make(source.quick)
+    search = make()
     values = search.value_of(search.ours())
     np.testing.assert_allclose(values, search.theirs(), rtol=1e-9, atol=1e-9)
     both = (search.ours, search.theirs)
-    seconds = [[cpu_timed(f)[1] for f in both] for _ in range(1 if source.quick else REPEATS)]
+    seconds = [[cpu_timed(f)[1] for f in both] for _ in range(REPEATS)]
     ours, theirs = 1e6 * np.min(seconds, axis=0) / search.n_problems
     about = {"method": search.peer, "ours": ours, "theirs": theirs}
     return {"rows": [{**about, "value": theirs / ours}]}
@@ -248,8 +245,6 @@ EXPERIMENTS = [
     Experiment(
         *(dict.fromkeys(SEARCHES, ()), lambda source: {"all": SEARCHES[source.name]}, race),
         metrics={"times as fast": "value"},
-        small=tuple(SEARCHES)[:1],
-        code=(__name__,),
     )
 ]
 

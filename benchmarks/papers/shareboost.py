@@ -18,8 +18,7 @@ FEATURES = "features_needed"
 
 
 def cases(source, learner):
-    sizes, orders = (N_CLASSES[::5], 1) if source.quick else (N_CLASSES, ORDERS)
-    return [{"order": order, "n_classes": n} for order in range(orders) for n in sizes]
+    return [{"order": order, "n_classes": n} for order in range(ORDERS) for n in N_CLASSES]
 
 
 def path(source, method, *, order, n_classes):
@@ -40,7 +39,6 @@ EXPERIMENTS = [
         metrics={"curve": "value"},
         by=("order", "n_classes"),
         more=lambda rows: {"curve": [rows[0]["features"], rows[0]["errors"]]},
-        small=("isolet1",),
     )
 ]
 

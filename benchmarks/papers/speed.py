@@ -110,9 +110,9 @@ LARGE = 10_000
 
 def race_cases(source, learner):
     """Stumps in one large batch, and both kinds of trees in some sizes of batches."""
-    few = {"rounds": 20 if source.quick else 100, "batches": [1, 100, LARGE]}
+    few = {"rounds": 100, "batches": [1, 100, LARGE]}
     stumps = {"depth": 1, "rounds": 500, "batches": [LARGE]}
-    return [{"depth": depth, **few} for depth in (1, 3)] + ([] if source.quick else [stumps])
+    return [{"depth": depth, **few} for depth in (1, 3)] + [stumps]
 
 
 EXPERIMENTS = [
@@ -120,7 +120,6 @@ EXPERIMENTS = [
         *(tabular("usps"), CONTESTANTS, race, race_cases),
         metrics={"predict_us": "value"},
         by=("depth", "rounds", "batch"),
-        small=("usps",),
     )
 ]
 

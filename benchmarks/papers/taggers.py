@@ -11,7 +11,6 @@ from benchmarks.runner.targets import all_of, each, reach
 from benchmarks.structures.tokens import FILES, Tagged, f1, read
 from structboost import StructBoostTagger
 
-QUICK_SENTENCES = 200
 OURS, CRFSUITE = "structboost", "CRFsuite"
 # CRFsuite's as its users set it.
 SETTINGS = {"c1": 0.1, "c2": 0.1, "max_iterations": 100, "feature.possible_transitions": True}
@@ -23,8 +22,7 @@ MOST_TO_TAG = 5
 
 def by_default(source, learner):
     """Chunk F1 on the test part in percent, and CPU seconds of the fit from dicts."""
-    n = QUICK_SENTENCES if source.quick else None
-    train, test = (read(source.name, source.folder / file, n) for file in FILES[source.name])
+    train, test = (read(source.name, source.folder / file) for file in FILES[source.name])
     learner.fit(Tagged(train.X[:30], train.Y[:30]))(test.X[:2])
     tag, cpu = cpu_timed(learner.fit, train)
     predicted, cpu_of_test = cpu_timed(tag, test.X)
@@ -54,7 +52,7 @@ def crfsuite(train, **settings):
 
 BOTH = {OURS: Learner(_ours), CRFSUITE: Learner(crfsuite, ("pycrfsuite",))}
 METRICS = {"chunk F1": "value"}
-EXPERIMENTS = [Experiment(FILES, BOTH, by_default, metrics=METRICS, small=("wnut17",))]
+EXPERIMENTS = [Experiment(FILES, BOTH, by_default, metrics=METRICS)]
 
 
 def show(made):

@@ -1,9 +1,6 @@
-"""Segmentation and tracking as tools: strokes, own classifiers, lost objects, encoded video."""
+"""Segmentation as a tool: one photograph by strokes, and classifiers of the user's."""
 
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
+import operator
 
 import cv2
 import numpy as np
@@ -15,22 +12,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.papers.segmentation import CACHE
-from benchmarks.papers.tracking import FILES, NAMES, load_sequence, track
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks, field, listing
+from benchmarks.runner.pages import across, blocks
 from benchmarks.runner.protocol import cpu_timed
-from benchmarks.runner.records import grouped, less, lookup, pick, record
-from benchmarks.runner.targets import all_of, reach
+from benchmarks.runner.records import lookup, pick
+from benchmarks.runner.targets import all_of, each
 from structboost import StructBoostClassifier
-from structboost.inference.boxes import overlaps
 from structboost.segmentation import OwnUnaries, Segmenter, StrokeSegmenter, read_folder, read_split
 from structboost.segmentation.image_files import read_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.segmentation.unaries import UnarySettings
-from structboost.tracking import StructBoostTracker, VideoWriter
-from structboost.tracking.object_search import size_of
-from structboost.vision.images import as_rgb, swapped_channels
+from structboost.vision.images import swapped_channels
 
 OWN_CLASSIFIER, FOREST, BUILT_IN = "StructBoostClassifier", "forest and linear", "built in"
 N_PHOTOGRAPHS = 30
@@ -136,267 +129,60 @@ def cut_out(source, method, *, case):
 CUTTERS = {"structboost": StrokeSegmenter().predict, "grabcut": grabcut}
 
 
-# "cut": frames of another sequence between two, then the frames moved around; "vanish": the object
-# is painted over while the video goes on, then pasted elsewhere; "distractor": it is painted over,
-# and the object of another sequence moves around.
-KINDS = ("cut", "vanish", "distractor")
-ENCODED = "mp4"
-BEFORE, ABSENT, AFTER, IN_TIME = 40, 20, 40, 25
-CLIPS = 6
-_FAR = 2.0  # sizes of the object
-_SAME = 0.3  # overlap
-
-
-class Absence(NamedTuple):
-    """Frames, and the true box in each: NaN where there is none."""
-
-    frames: list[np.ndarray]
-    truth: np.ndarray
-
-
-def made_absence(sequence, other, kind, random):
-    """The object for BEFORE frames, none for ABSENT, then it is back; None if there is no room."""
-    frames, truth = [as_rgb(frame) for frame in sequence.frames()], sequence.truth
-    strangers = [as_rgb(frame) for frame in other.frames()]
-    length = BEFORE + ABSENT + AFTER
-    starts = [
-        start
-        for start in range(len(frames) - length + 1)
-        if not np.isnan(truth[start : start + length]).any()
-    ]
-    if not starts:
-        return None
-    at = int(random.choice(starts)) + np.arange(length)
-    if kind == "cut":
-        at[BEFORE:] -= ABSENT
-    frames, truth = [frames[index] for index in at], truth[at].copy()
-    last = truth[BEFORE - 1]
-    shift = _far_shift(last, frames[0].shape, random)
-    if shift is None:
-        return None
-    stranger = _cut_out(strangers[0], other.truth[0])
-    end = BEFORE + ABSENT if kind != "distractor" else length
-    for index in range(BEFORE, length):
-        image, box, step = frames[index], truth[index].copy(), index - BEFORE
-        if index < end and kind == "cut":
-            size = image.shape[1::-1]
-            frames[index] = cv2.resize(strangers[step % len(strangers)], size)
-        elif kind == "cut":
-            frames[index] = np.roll(image, shift[::-1], (0, 1))
-            truth[index, :2] = box[:2] + shift
-        else:
-            frames[index] = _painted_over(image, box)
-            place = last[:2] + shift + [0.5 * step, 0.0]
-            if index >= end:
-                truth[index] = _pasted(frames[index], _cut_out(image, box), place)
-            elif kind == "distractor":
-                same = cv2.resize(stranger, np.maximum(last[2:], 4).astype(int))
-                _pasted(frames[index], same, place)
-        if index < end:
-            truth[index] = np.nan
-    return Absence(frames, truth)
-
-
-def _measured(absence, seed):
-    """Whether the object was held, was seen to be lost, came back in time, or falsely."""
-    tracker = StructBoostTracker(random_state=seed)
-    tracker.init(absence.frames[0], absence.truth[0])
-    lost, same = [False], [True]
-    for frame, truth in zip(absence.frames[1:], absence.truth[1:], strict=True):
-        tracker.update(frame)
-        lost.append(tracker.lost)
-        same.append(bool(overlaps(tracker.box, truth[None])[0] > _SAME))
-    end = int(np.flatnonzero(np.isnan(absence.truth[:, 0]))[-1]) + 1
-    back = [n for n in range(end, len(lost)) if same[n] and not lost[n]]
-    seen = [n for n in range(BEFORE, end) if lost[n]]
-    return {
-        "held": same[BEFORE - 1] and not lost[BEFORE - 1],
-        "noticed": bool(seen) and seen[0] < BEFORE + 5,
-        "in_time": bool(back) and back[0] - end + 1 <= IN_TIME,
-        "false_returns": bool(seen) and not all(lost[seen[0] : end]),
-    }
-
-
-def _far_shift(box, shape, random):
-    """Whole pixels to a place in the frame that is far away."""
-    room = np.maximum(np.array(shape[1::-1]) - box[2:], 1.0)
-    for _ in range(1000):
-        shift = np.floor(random.uniform(0, room) - box[:2]).astype(int)
-        if np.hypot(*shift) >= _FAR * size_of(box):
-            return shift
-    return None
-
-
-def _cut_out(image, box):
-    left, top, width, height = np.rint(box).astype(int)
-    return image[max(top, 0) : top + height, max(left, 0) : left + width]
-
-
-def _painted_over(image, box):
-    mask = np.zeros(image.shape[:2], np.uint8)
-    near = np.maximum(np.floor(box[:2] - 0.12 * box[2:]), 0).astype(int)
-    far = np.ceil(box[:2] + 1.12 * box[2:]).astype(int)
-    mask[near[1] : far[1], near[0] : far[0]] = 255
-    return cv2.inpaint(image, mask, 3, cv2.INPAINT_TELEA)
-
-
-def _pasted(image, part, place):
-    """Paste into ``image``; returns the box."""
-    height, width = part.shape[:2]
-    left, top = np.clip(place, 0, [image.shape[1] - width, image.shape[0] - height]).astype(int)
-    image[top : top + height, left : left + width] = part
-    return np.array([left, top, width, height], float)
-
-
-def found_again(source, name, *, case):
-    """Counts over the clips of a kind that are made from a sequence."""
-    names = [other for other in NAMES if other != name]
-    sequence, clips = load_sequence(name, source.folder), []
-    for seed in range(CLIPS):
-        random = np.random.default_rng([seed, NAMES.index(name), KINDS.index(case)])
-        other = load_sequence(str(random.choice(names)), source.folder)
-        absence = made_absence(sequence, other, case, random)
-        clips += [] if absence is None else [_measured(absence, seed)]
-    held = [one for one in clips if one["held"]]
-    counts = {key: sum(one[key] for one in held) for key in ("noticed", "in_time", "false_returns")}
-    return {"clips": len(clips), "held": len(held), **counts}
-
-
-def overlap(source, is_encoded, *, case, seed):
-    """Mean overlap with the truth, from the images or from the video that is made of them."""
-    sequence, tracker = load_sequence(case, source.folder), StructBoostTracker
-    if not is_encoded:
-        return {"value": track(sequence, tracker, seed)["value"]}
-    with TemporaryDirectory() as folder:
-        return {
-            "value": track(encoded(sequence, Path(folder) / "clip.mp4"), tracker, seed)["value"]
-        }
-
-
-def encoded(sequence, path):
-    """The sequence as a video."""
-    with VideoWriter(path) as writer:
-        for frame in sequence.frames():
-            writer.write(as_rgb(frame))
-    return replace(sequence, folder=path)
-
-
-OURS, GRABCUT, SEQUENCES = "structboost", "grabcut", NAMES
-SEEDS, OWN_SEEDS = 3, 4
-VIDEOS = {"images": False, ENCODED: True}
-JUMPS = ("cut", "vanish")
-COUNTS = ("clips", "held", "noticed", "in_time", "false_returns")
-
-
-def _each(names, seeds=0):
-    """Each case, and each seed if there are some."""
-
-    def cases(source, learner):
-        if seeds:
-            return [{"case": case, "seed": seed} for case in names for seed in range(seeds)]
-        return [{"case": case} for case in names if not source.quick or "made" not in case]
-
-    return cases
-
-
+OURS, GRABCUT, SEEDS = "structboost", "grabcut", 4
 PHOTOGRAPHS = tuple(f"segmentation/{name}" for name in (HORSES, PEOPLE))
-STROKES = {"strokes": (*PHOTOGRAPHS, f"segmentation/{BY_HAND}")}
-VIDEO = tuple(file for files in FILES.values() for file in files)
 COMMON = {"metrics": {"value": "value"}, "by": ("case",)}
+
+
+def strokes(source, learner):
+    return [{"case": case} for case in CUT_OUT_CASES]
+
+
+def seeds(source, learner):
+    return [{"case": case, "seed": k} for case in (HORSES, PEOPLE) for k in range(SEEDS)]
+
+
 EXPERIMENTS = [
     Experiment(
-        *(STROKES, CUTTERS, cut_out, _each(CUT_OUT_CASES)),
-        **COMMON,
-        small=("strokes",),
+        {"strokes": (*PHOTOGRAPHS, f"segmentation/{BY_HAND}")}, CUTTERS, cut_out, strokes, **COMMON
     ),
-    Experiment(
-        *({"own unaries": PHOTOGRAPHS}, UNARIES, with_own_unaries),
-        _each((HORSES, PEOPLE), OWN_SEEDS),
-        **COMMON,
-    ),
-    Experiment(
-        *({"absences": VIDEO}, {name: name for name in SEQUENCES}, found_again),
-        _each(KINDS),
-        {"counts": "clips"},
-        by=("case",),
-    ),
-    Experiment(*({"video": VIDEO}, VIDEOS, overlap, _each(SEQUENCES, SEEDS)), **COMMON),
+    Experiment({"own unaries": PHOTOGRAPHS}, UNARIES, with_own_unaries, seeds, **COMMON),
 ]
 
 
-def derived(made):
-    """Records in which clips of all sequences are counted together."""
-    others = [r for r in made if r["dataset"] != "absences"]
-    for case, own in grouped((r["case"], r) for r in pick(made, dataset="absences")).items():
-        counts = {key: sum(r[key] for r in own) for key in COUNTS}
-        others.append(record("absences", OURS, "counts", None, case=case, **counts))
-    return others
-
-
 def show(made):
+    of_strokes, unaries = (pick(made, dataset=name) for name in ("strokes", "own unaries"))
     rows = ("case",)
-    of_strokes = pick(made, dataset="strokes")
-    counts = [field(key.replace("_", " "), key) for key in COUNTS]
-    unaries, video = (pick(made, dataset=name) for name in ("own unaries", "video"))
     return blocks(
         across("One photograph by strokes: mean IoU", of_strokes, form="{:.1%}", rows=rows),
         across("Foreground IoU", of_strokes, "foreground", "{:.1%}", rows=rows),
         across("CPU seconds of a photograph", of_strokes, "seconds", "{:.2f}", rows=rows),
         across("Segmenter(unaries=...): mean IoU", unaries, form="{:.1%}", rows=rows),
-        across("Overlap in images and in a video of them", video, form="{:.3f}", rows=rows),
-        listing(pick(made, dataset="absences"), field("absences", "case"), *counts),
-        NOTE,
     )
 
 
-NOTE = (
-    "absences: clips in which the object was held before it vanished; of those, in how many it\n"
-    "was seen to be lost within 5 frames, was found again within 25 frames (in time), or\n"
-    "something else was taken for it (false returns)."
-)
-
-
 def targets(made):
-    look = lookup(made, "dataset", "case", "method")
+    at = lookup(made, "case", "method")
 
-    def difference(name, case, methods, key="value"):
-        return less(*(look(name, case, method, name=key) for method in methods))
-
-    def cut_out(wanted, cases):
+    def above(wanted, *cases):
         """Ours is above GrabCut in both measures."""
         heads = {"foreground": "foreground IoU", "value": "mean IoU"}
-        pairs = [(case, key) for case in cases for key in heads]
-        above = [
-            (f"{case}, {heads[key]}", d > 0)
-            for case, key in pairs
-            if (d := difference("strokes", case, (OURS, GRABCUT), key)) is not None
+        both = [
+            (f"{case}, {head}", holds)
+            for name, head in heads.items()
+            for case, holds in each(at, cases, operator.gt, OURS, GRABCUT, name=name)
         ]
-        return all_of(wanted, above, 4)
+        return all_of(wanted, both, 4)
 
-    def near(wanted, name, cases, methods, slack):
-        differences = [(case, difference(name, case, methods)) for case in cases]
-        near = [(case, d >= -slack) for case, d in differences if d is not None]
-        return all_of(wanted, near, len(cases))
+    def near(method, title):
+        beside = (lambda own, other: own >= other - 0.01), method, BUILT_IN
+        holds = each(at, (HORSES, PEOPLE), *beside)
+        return all_of(f"{title} within 1 point of the built in", holds, 2)
 
-    back, held = ([look("absences", k, OURS, name=n) for k in JUMPS] for n in ("in_time", "held"))
-    in_time = None if None in (*back, *held) else sum(back) / sum(held)
-    false = look("absences", "distractor", OURS, name="false_returns")
-    by_hand, made_cases = ["set 1", "set 2"], ["made, people", "made, horses"]
-    of_tests = [f"{one}, test" for one in by_hand]
-    own = {OWN_CLASSIFIER: "StructBoostClassifier", FOREST: "forest and linear"}
-    encoded = (ENCODED, "images")
     return [
-        cut_out("strokes by hand, 18 photographs: above GrabCut", by_hand),
-        cut_out("strokes by hand, the nine test photographs", of_tests),
-        cut_out("made strokes: above GrabCut", made_cases),
-        *(
-            near(
-                f"{title} within 1 point of the built in",
-                *("own unaries", (HORSES, PEOPLE), (method, BUILT_IN), 0.01),
-            )
-            for method, title in own.items()
-        ),
-        reach("found again within 25 frames, 9 of 10", in_time, ">=", 0.9, "{:.0%}"),
-        reach("clips with another object: false returns", false, "<=", 0.0),
-        near("video at most .02 below the images", "video", SEQUENCES, encoded, 0.02),
+        above("strokes by hand, 18 photographs: above GrabCut", "set 1", "set 2"),
+        above("strokes by hand, the nine test photographs", "set 1, test", "set 2, test"),
+        above("made strokes: above GrabCut", "made, people", "made, horses"),
+        near(OWN_CLASSIFIER, "StructBoostClassifier"),
+        near(FOREST, "forest and linear"),
     ]

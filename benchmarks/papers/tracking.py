@@ -112,7 +112,7 @@ PARTS = ("features", "search", "training")
 
 
 def cases(source, learner):
-    n = 1 if source.quick or learner == OPENCV_MIL else 3
+    n = 1 if learner == OPENCV_MIL else 3
     return [{"seed": seed} for seed in range(n)]
 
 
@@ -125,7 +125,6 @@ EXPERIMENTS = [
         *(FILES, TRACKERS, on_sequence, cases),
         metrics={"overlap": "value", "centre_error": "centre_error"},
         more=lambda rows: {"value": median(row["value"] for row in rows)},
-        small=("deer",),
     )
 ]
 

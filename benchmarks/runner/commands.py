@@ -1,4 +1,4 @@
-"""The command line: ``list``, ``run``, ``all`` and ``index``."""
+"""The command line: ``list``, ``run`` and ``index``."""
 
 import argparse
 import importlib
@@ -12,14 +12,13 @@ from benchmarks.papers import NAMES
 from benchmarks.papers.headlines import INDEX, SPECIAL
 from benchmarks.runner.experiment import Runner, Source
 from benchmarks.runner.index import as_table, write_index
-from benchmarks.runner.pages import PageError, datasets_of, plan, records_of, write_results
+from benchmarks.runner.pages import datasets_of, plan, records_of, write_results
 from benchmarks.runner.provenance import ROOT, this_run
-from benchmarks.runner.records import write_json
 
 PAGES: dict[str, ModuleType] = {
     name: importlib.import_module(f"benchmarks.papers.{name.replace('-', '_')}") for name in NAMES
 }
-RESULTS = ROOT / "docs/results"
+RESULTS, UNITS = ROOT / "docs/results", Path(".bench") / "units"
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     this_run()  # before anybody commits something else
     try:
         return options.run(options)
-    except (PageError, FileNotFoundError) as error:
+    except FileNotFoundError as error:
         sys.stderr.write(f"{error}\n")
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -42,30 +41,18 @@ def parser() -> argparse.ArgumentParser:
     about = sys.modules["benchmarks"].__doc__
     top = argparse.ArgumentParser(prog="python -m benchmarks", description=about)
     commands = top.add_subparsers(dest="command", required=True)
-    words = {
-        "list": ("name the benchmarks and their data sets", _list),
-        "run": ("run a benchmark, or resume an interrupted run", _run),
-        "all": ("run every benchmark, or resume", _run),
-        "index": ("make the page of all results from the others", _index),
-    }
-    parsers = {name: commands.add_parser(name, help=text) for name, (text, _) in words.items()}
-    for name, (_, function) in words.items():
-        parsers[name].set_defaults(run=function)
-
-    def add(names: str, option: str, **settings: object) -> None:
-        for name in names.split():
-            parsers[name].add_argument(option, **settings)
-
+    one = commands.add_parser("list", help="name the benchmarks and their data sets")
+    one.set_defaults(run=_list)
     folder = {"type": Path, "metavar": "DIR"}
-    add("run", "name", choices=NAMES)
-    add("run all", "--data", **folder, required=True, help="directory with the data sets")
-    add("run", "--json", type=Path, metavar="FILE", required=True, help="records")
-    add("all", "--json", **folder, default=Path("bench"), help="records (default: bench)")
-    add("run", "--only", nargs="+", metavar="DATASET", help="these data sets only")
-    quick = "one repeat, two candidates, the small data sets"
-    add("run all", "--quick", action="store_true", help=quick)
-    add("run all", "--results", **folder, help="write NAME.md there too")
-    add("index", "--results", **folder, default=RESULTS, help="where the pages are")
+    one = commands.add_parser("run", help="run some benchmarks or all, or resume")
+    one.set_defaults(run=_run)
+    one.add_argument("names", nargs="*", metavar="NAME", help="all by default")
+    one.add_argument("--data", **folder, required=True, help="directory with the data sets")
+    one.add_argument("--only", nargs="+", metavar="DATASET", help="these data sets only")
+    one.add_argument("--results", **folder, default=Path("bench"), help="pages (default: bench)")
+    one = commands.add_parser("index", help="make the page of all results from the others")
+    one.set_defaults(run=_index)
+    one.add_argument("--results", **folder, default=RESULTS, help="where the pages are")
     return top
 
 
@@ -83,65 +70,48 @@ def _index(options: argparse.Namespace) -> int:
     return 0 if lines else BAD_INPUT
 
 
-def _renew_index(folder: Path) -> None:
-    if (folder / "index.md").exists():
-        write_index(folder, INDEX, SPECIAL, NAMES)
-
-
 def _run(options: argparse.Namespace) -> int:
-    """Finish the units of one page or of all, and write the pages."""
-    files = {name: options.json / f"{name}.json" for name in NAMES}
-    folder, only = options.json, None
-    if options.command == "run":
-        files, only = {options.name: options.json}, options.only
-        folder = options.json.parent
-    datasets = {name: only or _usual(PAGES[name], options.quick) for name in files}
-    can_run = [_can_run(name, datasets[name], options.data) for name in files]
-    if not all(can_run):
-        return BAD_INPUT
-    plans = {name: plan(PAGES[name], datasets[name], options.data, options.quick) for name in files}
-    units = list({unit.key: unit for planned in plans.values() for unit in planned}.values())
-    runner = Runner(folder / ".bench", len(units))
+    """Finish the units of some pages or of all, and write the pages."""
+    datasets = {}
+    for name in options.names or NAMES:
+        if name not in PAGES:
+            sys.stderr.write(f"{name} is no benchmark; these are: {', '.join(NAMES)}.\n")
+            return BAD_INPUT
+        datasets[name] = options.only or datasets_of(PAGES[name])
+        if (obstacle := _obstacle(name, datasets[name], options.data)) is not None:
+            sys.stderr.write(f"{name} {obstacle}\n")
+            return BAD_INPUT
+    plans = {name: plan(PAGES[name], own, options.data) for name, own in datasets.items()}
+    runner = Runner(UNITS, sum(map(len, plans.values())))
     for name, planned in plans.items():
-        page, results = PAGES[name], []
-        for dataset in datasets[name]:
-            results += runner.finish(unit for unit in planned if unit.dataset == dataset)
-            write_json(files[name], records_of(page, results))
+        page, results = PAGES[name], runner.finish(planned)
         made = records_of(page, results)
         print(page.show(made))
-        if options.results is not None:
-            runs = {unit.key: runner.kept(unit).get("run") for unit, _ in results}
-            about = {"benchmark": name, "datasets": datasets[name], "quick": options.quick}
-            write_results(options.results, page, about, made, planned, results, runs)
-    if options.results is not None:
-        _renew_index(options.results)
+        runs = {unit.key: runner.kept(unit)["run"] for unit, _ in results}
+        about = {"benchmark": name, "datasets": datasets[name]}
+        write_results(options.results, page, about, made, planned, results, runs)
+    if (options.results / "index.md").exists():
+        write_index(options.results, INDEX, SPECIAL, NAMES)
     for title in runner.failures:
         sys.stderr.write(f"failed: {title}\n")
     return FAILED if runner.failures else 0
 
 
-def _usual(page: ModuleType, quick: bool) -> list[str]:
-    """Data sets of a page, or those of a quick run."""
-    if not quick:
-        return datasets_of(page)
-    return list(dict.fromkeys(name for one in page.EXPERIMENTS for name in one.small))
-
-
-def _can_run(name: str, names: Sequence[str], data_dir: Path) -> bool:
-    """Whether all data sets are known and all packages installed; else says what to do."""
-    page = PAGES[name]
-    there = datasets_of(page)
-    unknown = sorted(set(names) - set(there))
-    if unknown:
-        sys.stderr.write(f"{name} has no {', '.join(unknown)}; it has {', '.join(there)}.\n")
-        return False
-    wanted: set[str] = set()
-    for one in page.EXPERIMENTS:
-        for source in (Source(own, data_dir) for own in names if own in one.data):
-            for learner in one.learners_of(source).values():
-                wanted |= set(getattr(learner, "packages", ()))
+def _obstacle(name: str, names: Sequence[str], data_dir: Path) -> str | None:
+    """Why a page cannot be measured, and what to do; None where it can."""
+    there = datasets_of(PAGES[name])
+    if unknown := sorted(set(names) - set(there)):
+        return f"has no {', '.join(unknown)}; it has {', '.join(there)}."
+    wanted = {
+        package
+        for one in PAGES[name].EXPERIMENTS
+        for dataset in names
+        if dataset in one.data
+        for learner in one.learners_of(Source(dataset, data_dir)).values()
+        for package in getattr(learner, "packages", ())
+    }
     missing = sorted(package for package in wanted if importlib.util.find_spec(package) is None)
-    if missing:
-        remedy = "`make bench` installs all that the benchmarks need"
-        sys.stderr.write(f"{name} needs {', '.join(missing)}, not installed; {remedy}.\n")
-    return not missing
+    if not missing:
+        return None
+    remedy = "`make bench` installs all that the benchmarks need"
+    return f"needs {', '.join(missing)}, not installed; {remedy}."

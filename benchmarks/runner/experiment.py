@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -12,16 +14,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from joblib import Memory
-
 from benchmarks.runner.processor import CODE
-from benchmarks.runner.provenance import PACKAGES, this_run
-from benchmarks.runner.records import Record, grouped, plain, record, short, summary
-from benchmarks.runner.sources import code_version
+from benchmarks.runner.provenance import MEASURED, PACKAGES, ROOT, this_run
+from benchmarks.runner.records import Record, grouped, plain, record, short, summary, write_json
 from structboost.errors import InterruptedFitWarning
 
 Result = dict[str, Any]
@@ -29,11 +28,10 @@ Case = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """A data set by its name, the folder of all data, and whether the run is a quick one."""
+    """A data set by its name, and the folder of all data."""
 
     name: str
     folder: Path
-    quick: bool = False
 
 
 class Learner(NamedTuple):
@@ -59,8 +57,6 @@ class Experiment:
     by: Sequence[str] = ()  # facts and cases that tell records apart, beside set, learner, metric
     rows: Callable[[Result], Sequence[Record]] = lambda result: result.get("rows", [{}])
     more: Callable[[Sequence[Record]], Record] = lambda rows: {}  # facts of the rows of all repeats
-    small: Sequence[str] = ()  # data sets of a quick run
-    code: Sequence[str] = ()  # further modules that results depend on
 
     def learners_of(self, source: Source) -> Mapping[str, Any]:
         """Learners of a data set by name."""
@@ -71,14 +67,11 @@ class Experiment:
         content = content_of(*(source.folder / file for file in self.data[source.name]))
         planned = []
         for name, learner in self.learners_of(source).items():
-            modules = [*_modules(self.measure), *_modules(learner), *self.code]
-            code = code_version(modules, getattr(learner, "packages", ()))
-            installed = [str(this_run()[package]) for package in PACKAGES]
-            version = " ".join([content, code, *installed, *CODE.values()])
+            versions = map(version_of, getattr(learner, "packages", ()))
+            version = " ".join([content, *code_of_all_results(), *versions])
             for case in self.cases(source, name):
                 run = partial(self.measure, source, learner, **case)
-                params = {**case, "quick": True} if source.quick else case
-                planned.append(Unit(self, source.name, name, params, version, run))
+                planned.append(Unit(self, source.name, name, case, version, run))
         return planned
 
     def records(self, name: str, units: Sequence[tuple[Unit, Result]]) -> list[Record]:
@@ -110,15 +103,18 @@ class Experiment:
         return [{**about, **row, **row.get("facts", {})} for row in rows]
 
 
-def _modules(function: Any) -> list[str]:
-    """Modules of a function or an object, and of what a partial function or a tuple holds."""
-    if isinstance(function, partial):
-        return [module for one in (function.func, *function.args) for module in _modules(one)]
-    if isinstance(function, Learner):
-        return _modules(function.fit)
-    own = getattr(function, "__module__", None) if callable(function) else None
-    module = own or type(function).__module__
-    return [module] if module.startswith("benchmarks.") else []
+def version_of(package: str) -> str:
+    """Name and version of a package that a peer needs."""
+    if importlib.util.find_spec(package) is None:
+        return f"no {package}"  # nothing is measured without it
+    return f"{package} {getattr(importlib.import_module(package), '__version__', '')}"
+
+
+@cache
+def code_of_all_results() -> list[str]:
+    """Hash of the library and the benchmarks, and what else changes numbers."""
+    sources = sorted(path for folder in MEASURED for path in (ROOT / folder).rglob("*.py"))
+    return [content_of(*sources), *(str(this_run()[name]) for name in PACKAGES), *CODE.values()]
 
 
 @lru_cache(maxsize=512)
@@ -154,8 +150,7 @@ class Unit:
         """Name of the kept result; differs whenever data, parameters or code differ."""
         measure = getattr(getattr(self.run, "func", None), "__qualname__", "")
         identity = [self.dataset, self.method, measure, self.params, self.version]
-        digest = hashlib.sha256(json.dumps(plain(identity), sort_keys=True).encode()).hexdigest()
-        return f"{self.dataset}-{self.method}-{digest[:20]}"
+        return hashlib.sha256(json.dumps(plain(identity), sort_keys=True).encode()).hexdigest()[:20]
 
     @property
     def identity(self) -> Record:
@@ -172,33 +167,27 @@ class Unit:
 Finished = list[tuple[Unit, Result]]
 
 
-def _measured(key: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    # joblib forgets all results when the text of this function changes: leave it as it is.
-    return run()
-
-
-def _no_result() -> Result:
-    raise LookupError
-
-
 class Runner:
     """Runs units one after the other, with a line on stderr for each of ``n_units``.
 
-    Results are kept by `joblib.Memory` under the keys of the units, and have the digits of pages.
+    Results are kept in a folder, a file for each key of a unit, and have the digits of pages.
     ``failures`` are the titles of the units that raised an exception.
     """
 
     def __init__(self, folder: Path, n_units: int) -> None:
-        self._measured = Memory(folder, verbose=0).cache(_measured, ignore=["run"])
-        self.n_units, self.n_done, self.started = n_units, 0, time.perf_counter()
+        self.folder, self.n_units, self.n_done = folder, n_units, 0
+        self.started = time.perf_counter()
         self.failures: list[str] = []
 
     def kept(self, unit: Unit) -> Record:
         """A unit's ``result`` and the ``run`` that it is of; empty if none can be read."""
-        with suppress(LookupError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib tells of a torn file
-            return self._measured(unit.key, _no_result)
+        with suppress(OSError, ValueError):
+            kept: Record = json.loads(self._file(unit).read_text())
+            return kept
         return {}
+
+    def _file(self, unit: Unit) -> Path:
+        return self.folder / f"{unit.key}.json"
 
     def finish(self, units: Iterable[Unit]) -> Finished:
         """Results of the units, kept ones included; failed ones are left out."""
@@ -214,13 +203,15 @@ class Runner:
             return short(kept)
         self._say(unit, "...")  # the last line if the process is killed
         try:
-            result = short(self._measured(unit.key, partial(_run, unit))["result"])
+            measured = _run(unit)
+            write_json(self._file(unit), measured)
         except InterruptedFitWarning:
             raise KeyboardInterrupt from None
         except Exception:
             self.failures.append(unit.title)
             self._say(unit, f"FAILED\n{traceback.format_exc()}")
             return None
+        result = short(plain(measured["result"]))
         self._say(unit, outcome(result))
         return result
 

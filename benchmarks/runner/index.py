@@ -1,5 +1,6 @@
 """The page of all results: ours beside the best peer, task by task, made from the other pages."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from benchmarks.runner.pages import blocks, markdown, picture, read_page
+from benchmarks.runner.pages import blocks, markdown, picture
 from benchmarks.runner.records import Record, grouped, write_text
 
 # No error at all has no ratio.
@@ -145,10 +146,10 @@ def source(folder: Path, name: str) -> Source | None:
         return None
     told = list(TARGET.finditer(path.read_text()))
     missed = [f"{one['wanted']} ({one['measured']})" for one in told if "missed" in one["end"]]
-    page = read_page(path.with_suffix(".json"))
+    page = json.loads(path.with_suffix(".json").read_text())
     last = page.get("checked", page)
     runs = [last] if "commit" in last else page["runs"]
-    commits = dict.fromkeys(str(run and run["commit"])[:7] for run in runs)
+    commits = dict.fromkeys(str(run["commit"])[:7] for run in runs)
     shown = ", ".join(commits) if len(commits) < 3 else f"{len(commits)} commits"
     return Source(page["records"], shown, len(told), missed)
 

@@ -18,7 +18,7 @@ from benchmarks.runner.targets import as_table
 LONG = 32
 SUMMARY = ("numbers", "mean", "rms")
 INTERVALS = "±: half of the 95 % interval of a mean over the splits or seeds, by Student's t."
-Runs = dict[str, Provenance | None]
+Runs = dict[str, Provenance]
 # Fields that are least values where a limit ended the run.
 TIMES = ("seconds", "ratio")
 
@@ -136,14 +136,14 @@ def datasets_of(page: ModuleType) -> list[str]:
     return list(dict.fromkeys(name for one in page.EXPERIMENTS for name in one.data))
 
 
-def plan(page: ModuleType, names: Iterable[str], folder: Path, quick: bool) -> list[Unit]:
+def plan(page: ModuleType, names: Iterable[str], folder: Path) -> list[Unit]:
     """Units of some data sets of a page."""
     return [
         unit
         for name in names
         for one in page.EXPERIMENTS
         if name in one.data
-        for unit in one.units(Source(name, folder, quick))
+        for unit in one.units(Source(name, folder))
     ]
 
 
@@ -159,11 +159,11 @@ def records_of(page: ModuleType, results: Finished) -> list[Record]:
 def write_results(
     folder: Path,
     page: ModuleType,
-    about: dict[str, Any],  # of the run: name of the page, data sets, whether it was quick
+    about: dict[str, Any],  # of the run: name of the page, data sets
     made: list[Record],
     planned: Sequence[Unit],
     results: Finished,
-    runs: Runs,  # where each unit was measured, by its key; None if that is not known
+    runs: Runs,  # where each unit was measured, by its key
 ) -> None:
     """The page, and its records and units."""
     name = about["benchmark"]
@@ -175,9 +175,8 @@ def write_results(
         f"# {name}",
         Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
         as_table(page.targets(made)),
-        _measured(this_run()["commit"], list(runs.values())),
+        _measured(runs.values()),
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
-        "A quick run: one repeat, few candidates, small data sets." if about["quick"] else "",
         f"![{page.PLOT}]({name}.png)" if has_plot else "",
         f"Records and single units: [{name}.json]({name}.json).",
         shown,
@@ -187,17 +186,13 @@ def write_results(
     write_text(folder / f"{name}.md", f"{text}\n")
 
 
-def _measured(commit: Any, runs: Sequence[Provenance | None]) -> str:
-    """Commits and machines of the units.
-
-    A kept unit is one whose data, parameters and code are those of the commit that writes the page.
-    """
-    groups = grouped((json.dumps({**(run or {}), "date": None}), run) for run in runs)
+def _measured(runs: Iterable[Provenance]) -> str:
+    """Commits and machines of the units."""
+    groups = grouped((json.dumps({**run, "date": None}), run) for run in runs)
     words = [(in_words(group), len(group)) for group in groups.values()]
-    if {run and run["commit"] for run in runs} == {commit} and len(words) == 1:
+    if len(words) == 1:
         return f"Measured on {words[0][0]}."
-    head = f"Results of commit {commit}. All units used its data and code:"
-    return blocks(head, "\n".join(f"- {what}: {n} units" for what, n in words))
+    return blocks("Measured on:", "\n".join(f"- {what}: {n} units" for what, n in words))
 
 
 def _missing(titles: Sequence[str], n_planned: int) -> str:
@@ -207,7 +202,7 @@ def _missing(titles: Sequence[str], n_planned: int) -> str:
 
 def as_json(about: dict[str, Any], made: Sequence[Record], results: Finished, runs: Runs) -> str:
     """A page's records and units."""
-    distinct: list[Provenance | None] = []
+    distinct: list[Provenance] = []
     units = []
     for unit, result in results:
         if runs[unit.key] not in distinct:
@@ -228,26 +223,6 @@ def _laid_out(page: dict[str, Any]) -> str:
         lines = (json.dumps(entry, allow_nan=False, separators=(",", ":")) for entry in entries)
         parts.append(f' "{key}": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]")
     return head + ",\n" + ",\n".join(parts) + "\n}\n"
-
-
-class PageError(Exception):
-    """A page that cannot be checked."""
-
-
-def read_page(path: Path) -> dict[str, Any]:
-    """Records and units of a page."""
-    try:
-        page = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise PageError(
-            f"{path} is missing. `python -m benchmarks run {path.stem} --data DIR --json FILE "
-            f"--results {path.parent}` makes it."
-        ) from None
-    except ValueError as error:
-        page = str(error)
-    if not isinstance(page, dict) or not {"datasets", "quick", "runs", "units"} <= set(page):
-        raise PageError(f"{path} is no page of results; run the benchmark again with --results.")
-    return page
 
 
 def rounded(value: Any) -> Any:

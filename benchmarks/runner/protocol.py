@@ -13,7 +13,7 @@ from benchmarks.runner.datasets import Split, Table, load, parts
 from benchmarks.runner.experiment import Result, Source
 
 REPEATS, MANY_REPEATS, FEW_ROWS = 5, 10, 1000  # many where test parts have some 40 rows
-CANDIDATES, QUICK_CANDIDATES = 6, 2
+CANDIDATES = 6
 PREDICT_RUNS = 5
 Params = dict[str, Any]
 
@@ -114,10 +114,8 @@ def spread(candidates: Sequence[Params], n: int) -> list[Params]:
     return [candidates[i] for i in sorted({round(step) for step in steps})]
 
 
-def splits(n: int, quick: bool, candidates: int = CANDIDATES) -> list[dict[str, int]]:
+def splits(n: int, candidates: int = CANDIDATES) -> list[dict[str, int]]:
     """Cases of a tuned learner: random splits, seeded 0, 1, ..., and a number of candidates."""
-    if quick:
-        n, candidates = 1, QUICK_CANDIDATES
     return [{"repeat": k, "candidates": candidates} for k in range(n)]
 
 

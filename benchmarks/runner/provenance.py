@@ -84,7 +84,7 @@ PORTABLE = "code of every x86-64 processor with AVX2"
 
 
 def machine(run: Provenance) -> str:
-    """Processor of a run, and the code that was chosen; runs of before do not say it.
+    """Processor of a run, and the code that was chosen.
 
     Kernels of BLAS and loops that are compiled for another processor add in another order. Sums
     then differ in their last bits, and boosting may choose another of two equally good learners.
@@ -96,19 +96,17 @@ def machine(run: Provenance) -> str:
     return f"{run['cpu']} with {run['cores']} {cores}" + (f" ({code})" if code else "")
 
 
-def is_portable(run: Provenance | None) -> bool:
+def is_portable(run: Provenance) -> bool:
     """Whether a result was measured with code that all processors with AVX2 have."""
     chosen = {CODE["OPENBLAS_CORETYPE"], CODE["NUMBA_CPU_NAME"]}
-    return run is not None and {run.get("kernels"), run.get("compiled_for")} == chosen
+    return {run.get("kernels"), run.get("compiled_for")} == chosen
 
 
-def in_words(runs: Sequence[Provenance | None]) -> str:
-    """Runs that differ in the date only, as a phrase; None: from before this was noted."""
+def in_words(runs: Sequence[Provenance]) -> str:
+    """Runs that differ in the date only, as a phrase."""
     run = runs[0]
-    if run is None:
-        return "an unknown commit and machine (measured before they were noted)"
     code = f"commit {run['commit']}" if run["commit"] else "a checkout without a repository"
-    dates = sorted({str(one["date"]) for one in runs if one})
-    days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    dates = [str(one["date"]) for one in runs]
+    days = " to ".join(dict.fromkeys((min(dates), max(dates))))
     versions = ", ".join(f"{name} {run[name]}" for name in PACKAGES)
     return f"{code}, {days}, {machine(run)}, Python {run['python']}, {versions}"

@@ -22,7 +22,6 @@ FEW, MANY = "letters", "letters, nine folds"
 FILES = dict.fromkeys((FEW, MANY), ("structures/chains/letters.npz",))
 RIGHT, TWO_STAGES, CROSS_FITTED = "right letters", "two stages", "cross-fitted"
 N_LETTERS, SHAPE = 26, (16, 8)
-QUICK_WORDS, QUICK_ROUNDS = 150, 10
 BLUR = 0.7  # pixels, by which most letters are right out of fold
 TREES = "blurred pixels, trees by default"
 PARTS = 3
@@ -45,7 +44,7 @@ def read(source):
     tables = np.split(X.astype(np.float32), starts), np.split(y.astype(np.int64), starts)
     is_first = fold[np.concatenate(([0], starts))] == 1
     parts = (~is_first, is_first) if source.name == MANY else (is_first, ~is_first)
-    rows = [np.flatnonzero(part)[: QUICK_WORDS if source.quick else None] for part in parts]
+    rows = [np.flatnonzero(part) for part in parts]
     return [Words(*([table[i] for i in own] for table in tables)) for own in rows]
 
 
@@ -63,14 +62,14 @@ def on_pixels(source):
     train, test = read(source)
     settings = {"tol": 0.05, "max_epochs": 40, "random_state": 0}
     make = partial(StructuredSVM, ChainTask(N_LETTERS), **settings)
-    model, facts = _tuned_chain(train, make, source)
+    model, facts = _tuned_chain(train, make)
     return [Row("pixels, linear chain", RIGHT, right(model.predict(test.X), test.Y), facts)]
 
 
 def trees_on_blurred(source):
     """The tagger without parameters, trees and pairs trained together, on blurred letters."""
     train, test = (Words(_blurred(part.X), part.Y) for part in read(source))
-    tagger = StructBoostTagger(max_iter=QUICK_ROUNDS if source.quick else 200)
+    tagger = StructBoostTagger(max_iter=200)
     model, seconds = cpu_timed(tagger.fit, *train)
     return [Row(TREES, RIGHT, right(model.predict(test.X), test.Y), {"seconds": seconds})]
 
@@ -94,7 +93,7 @@ def with_classifier(label, make, source):
     weight, pairs = best_pairs(held, train.Y)
     settings = {"tol": 0.05, "max_iter": 40, "random_state": 0}
     chain = partial(StructBoostTagger, objective="svm", **settings)
-    model, facts = _tuned_chain(Words(held, train.Y), chain, source)
+    model, facts = _tuned_chain(Words(held, train.Y), chain)
     predictions = {
         "alone": ([own.argmax(axis=1) for own in of_whole], {}),
         f"{TWO_STAGES}, mean of folds": (viterbi(of_folds, pairs), {"pairs": weight}),
@@ -138,7 +137,7 @@ def viterbi(responses, pairs):
     return ChainTask(N_LETTERS).argmax_batch(responses, stack)
 
 
-def _tuned_chain(train, make, source):
+def _tuned_chain(train, make):
     """The linear chain at the C of the most right letters in parts of the training words."""
     X, Y = train
     folds = list(KFold(PARTS, shuffle=True, random_state=0).split(X))
@@ -150,8 +149,7 @@ def _tuned_chain(train, make, source):
             of_parts.append(right(model.predict([X[i] for i in held]), [Y[i] for i in held]))
         return np.mean(of_parts)
 
-    Cs = CS[: 1 if source.quick else None]
-    model, facts = tuned(Cs, value, lambda C: make(C=C).fit(X, Y))
+    model, facts = tuned(CS, value, lambda C: make(C=C).fit(X, Y))
     return model, {**facts, "gap": model.history_[-1]["gap"]}
 
 
@@ -175,7 +173,7 @@ def learners(source):
     return own
 
 
-EXPERIMENT = Experiment(FILES, learners, rows_of, small=(FEW,))
+EXPERIMENT = Experiment(FILES, learners, rows_of)
 
 
 def targets(made):

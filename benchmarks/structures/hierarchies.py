@@ -70,13 +70,12 @@ def alone_and_together(source):
     data = read(source)
     rows, at_test = [], []
     for label, candidates in _classifiers(*data.X.shape[1:], data.Y.shape[1]).items():
-        settings = candidates[: 1 if source.quick else None]
         values = [
             score(data, CHOOSE, _probabilities(one, data, data.part == TRAIN, CHOOSE))
-            for one in (settings if len(settings) > 1 else ())
+            for one in (candidates if len(candidates) > 1 else ())
         ]
         chosen = int(np.argmax(values)) if values else 0
-        at_test.append(_probabilities(settings[chosen], data, data.part != TEST, TEST))
+        at_test.append(_probabilities(candidates[chosen], data, data.part != TEST, TEST))
         facts = {"chosen": chosen, "validation": values}
         rows.append(Row(f"{label}, closed", METRIC, score(data, TEST, at_test[-1]), facts))
     return [*rows, Row(TOGETHER, METRIC, score(data, TEST, np.mean(at_test, axis=0)))]

@@ -19,7 +19,6 @@ from structboost import CrossFitted, StructBoostMultiLabelClassifier
 
 NAMES = ("emotions", "yeast", "enron", "medical")
 FILES = {name: (f"structures/multilabel/{name}.npz",) for name in NAMES}
-QUICK_ROWS = 120
 LOSSES = {
     "hamming": lambda y, sets: float(np.mean(y != sets)),
     "subset": lambda y, sets: float(np.mean((y != sets).any(axis=1))),
@@ -48,15 +47,14 @@ def read(source):
     """The partition of the file."""
     with np.load(source.folder / FILES[source.name][0]) as file:
         X, Y, train = file["X"].astype(np.float32), file["Y"].astype(np.int64), file["train"]
-    first = slice(QUICK_ROWS if source.quick else None)
-    return Rows(X[train][first], Y[train][first]), Rows(X[~train], Y[~train])
+    return Rows(X[train], Y[train]), Rows(X[~train], Y[~train])
 
 
 def with_classifier(label, candidates, source):
     """A classifier with cuts, with the sets seen, and cross-fitted before a linear model."""
     train, test = read(source)
-    few = source.quick or source.name == "enron"  # of 1,001 features
-    crossed, held = _best_crossed(candidates()[: 1 if few else None], train)
+    few = 1 if source.name == "enron" else None  # of 1,001 features
+    crossed, held = _best_crossed(candidates()[:few], train)
     at_test = crossed.transform(test.X)
     rows = [
         row
@@ -124,7 +122,7 @@ def alone(source):
     rows = []
     for method, wrap in (("per label", one_per_label), ("classifier chain", in_chain)):
         tried = []
-        for classifier in _lightgbm()[: 1 if source.quick else None]:
+        for classifier in _lightgbm():
             held = np.empty(train.Y.shape)
             for rest, out in KFold(PARTS, shuffle=True, random_state=0).split(train.X):
                 held[out] = wrap(classifier, train.X[rest], train.Y[rest], train.X[out])
@@ -197,7 +195,7 @@ LEARNERS = {
     "extra trees": Learner(partial(with_classifier, "extra trees", _extra_trees), ("sklearn",)),
     "lightgbm": Learner(partial(with_classifier, "lightgbm", _lightgbm), ("lightgbm",)),
 }
-EXPERIMENT = Experiment(FILES, LEARNERS, rows_of, small=("emotions",))
+EXPERIMENT = Experiment(FILES, LEARNERS, rows_of)
 
 
 def targets(made):

@@ -117,9 +117,8 @@ def measured(label, settings, fit, source):
     """
     of_fit, choose, test = read(source)
     task = MatchingTask(unmatched=source.name == RECORDS)
-    tried = settings()[: 1 if source.quick else None]
     own = partial(fit, task, part=of_fit)
-    predict, facts = tuned(tried, lambda one: -error(task, own(one), choose), own)
+    predict, facts = tuned(settings(), lambda one: -error(task, own(one), choose), own)
     facts = {**facts, "C": str(facts["C"]), "validation": [-v for v in facts["validation"]]}
     return [Row(label, ERROR, error(task, predict, test), facts)]
 
@@ -204,7 +203,7 @@ def learners(source):
     return {k: Learner(partial(measured, k, *way), ("lightgbm",)) for k, way in ways.items()}
 
 
-EXPERIMENT = Experiment(FILES, learners, rows_of, small=(FAR,))
+EXPERIMENT = Experiment(FILES, learners, rows_of)
 
 
 def targets(made):

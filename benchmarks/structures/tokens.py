@@ -19,7 +19,7 @@ class Tagged(NamedTuple):
     Y: list[list[str]]
 
 
-def read(name, path, n_sentences=None):
+def read(name, path):
     """The sentences of a file, described; its lines have a token each, the tag last."""
     sentences = [[]]
     encoding = "latin-1" if name == "spanish" else "utf-8"
@@ -30,7 +30,7 @@ def read(name, path, n_sentences=None):
                 sentences[-1].append(columns)
             elif sentences[-1]:
                 sentences.append([])
-    first = [sentence for sentence in sentences if sentence][:n_sentences]
+    first = [sentence for sentence in sentences if sentence]
     describe = of_chunks if name == "conll2000" else of_entities
     return Tagged(
         [describe(sentence) for sentence in first],

@@ -43,7 +43,7 @@ class Made(ModuleType):
         cases = lambda source, learner: [{"repeat": k} for k in range(n_units)]  # noqa: E731
         files = {name: (f"{name}.txt",) for name in ("a", "b")}
         learners = {"m": Learner(float)}
-        self.EXPERIMENTS = [Experiment(files, learners, self.measure, cases, small=("a",))]
+        self.EXPERIMENTS = [Experiment(files, learners, self.measure, cases)]
 
     def measure(self, source, learner, *, repeat):
         self.computed.append((source.name, repeat))
@@ -83,13 +83,14 @@ def page(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def command(tmp_path):
+def command(monkeypatch, tmp_path):
     """Exit code of `run auc` with some further arguments."""
     from benchmarks.runner import commands
 
-    def call(name, *more):
-        own = ["--json", str(tmp_path / "r.json")] if name == "run" else []
-        folder = ["--results", str(tmp_path / "results")]
-        return commands.main([name, "auc", "--data", str(tmp_path), *own, *folder, *more])
+    monkeypatch.setattr(commands, "UNITS", tmp_path / "units")
+
+    def call(*more):
+        folders = ["--data", str(tmp_path), "--results", str(tmp_path / "results")]
+        return commands.main(["run", "auc", *folders, *more])
 
     return call

@@ -1,7 +1,7 @@
 """What the pages measure: splits, tuned learners, peers and instances, on made data."""
 
+import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -12,9 +12,9 @@ from sklearn.metrics import ndcg_score
 
 from benchmarks.ours import decisions as ours
 from benchmarks.ours import methods, sparse
-from benchmarks.papers import auc, decisions, mo_ecc, multiclass, tools, unions
+from benchmarks.papers import auc, decisions, mo_ecc, multiclass, tools
 from benchmarks.papers.auc import RankBoost
-from benchmarks.runner import commands, pages, protocol
+from benchmarks.runner import commands, protocol
 from benchmarks.runner.datasets import Table, parts, split
 from benchmarks.runner.experiment import Source
 from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, tokens
@@ -75,7 +75,7 @@ def test_spread_weights_are_taken_only_where_they_help_the_validation_part(monke
         assert len(result["validation"]) == 3  # two C, and the better one with spread weights
 
 
-CLASSIFIERS = {**multiclass.learners(GLASS), **unions.learners(GLASS)}
+CLASSIFIERS = multiclass.learners(GLASS)
 RANKERS = {one.name: one for one in (*auc.PEERS, auc.TIGHT, methods.M_SLACK)}
 
 
@@ -290,44 +290,18 @@ def test_strokes_on_made_photographs_cut_out_most_of_the_object(tmp_path):
     assert 0.8 < result["value"] <= 1
 
 
-class Still(SimpleNamespace):
-    """A bright square at one place of dark noise."""
-
-    def frames(self):
-        n = tools.BEFORE + tools.ABSENT + tools.AFTER
-        frames = np.random.default_rng(self.level).integers(0, 60, (n, 60, 80, 3), dtype=np.uint8)
-        frames[:, 10:20, 12:24] = self.level
-        return list(frames)
-
-
-@pytest.mark.parametrize("kind", tools.KINDS)
-def test_an_object_that_was_absent_is_where_the_truth_says(kind):
-    length, before = tools.BEFORE + tools.ABSENT + tools.AFTER, tools.BEFORE
-    truth = np.tile([12.0, 10, 12, 10], (length, 1))
-    two = [Still(level=level, truth=truth) for level in (250, 150)]
-    frames, truth = tools.made_absence(*two, kind, np.random.default_rng(0))
-    end = length if kind == "distractor" else before + tools.ABSENT
-    assert len(frames) == len(truth) == length
-    assert np.isnan(truth[before:end]).all()
-    assert max(frame.max() for frame in frames[before:end]) < 250
-    for frame, box in zip(frames[end:], truth[end:], strict=True):
-        assert np.hypot(*(box[:2] - [12, 10])) >= 2 * np.sqrt(120) - 1
-        x, y, width, height = box.astype(int)
-        assert (frame[y : y + height, x : x + width] == 250).all()
-        assert (frame == 250).all(axis=2).sum() == width * height
-
-
-def test_a_made_clip_is_tracked_to_a_page_and_kept(tmp_path, capsys):
+def test_a_made_clip_is_tracked_to_a_page_and_kept(tmp_path, capsys, monkeypatch):
     clip, folder = make_synthetic_clip(8), tmp_path / "tracking" / "deer"
     (folder / "img").mkdir(parents=True)
     for index, frame in enumerate(clip.frames):
         cv2.imwrite(str(folder / "img" / f"{index:04d}.png"), frame[:, :, ::-1])
     for name in ("groundtruth.txt", "groundtruth_mil.txt"):
         write_boxes(folder / name, clip.boxes)
-    run = ["run", "tracking", "--data", str(tmp_path), "--json", str(tmp_path / "r.json")]
-    run += ["--only", "deer", "--quick"]
-    assert commands.main([*run, "--results", str(tmp_path / "results")]) == 0
-    page = pages.read_page(tmp_path / "results" / "tracking.json")
+    monkeypatch.setattr(commands, "UNITS", tmp_path / "units")
+    run = ["run", "tracking", "--data", str(tmp_path), "--only", "deer"]
+    run += ["--results", str(tmp_path / "results")]
+    assert commands.main(run) == 0
+    page = json.loads((tmp_path / "results" / "tracking.json").read_text())
     own = [r for r in page["records"] if (r["method"], r["metric"]) == ("structboost", "overlap")]
     assert own[0]["value"] > 0.8
     assert commands.main(run) == 0

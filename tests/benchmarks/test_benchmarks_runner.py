@@ -11,11 +11,18 @@ import warnings
 import numpy as np
 import pytest
 
-from benchmarks.runner import commands, limits, processor, provenance, targets
-from benchmarks.runner.experiment import Experiment, Runner, Unit
-from benchmarks.runner.pages import PageError, across, read_page
+from benchmarks.runner import commands, experiment, limits, processor, provenance, targets
+from benchmarks.runner.experiment import (
+    Experiment,
+    Learner,
+    Runner,
+    Source,
+    Unit,
+    code_of_all_results,
+    content_of,
+)
+from benchmarks.runner.pages import across
 from benchmarks.runner.records import FIELDS, record, summary, write_json
-from benchmarks.runner.sources import code_version, imported_sources
 from structboost import MulticlassTask, StructuredSVM
 from structboost.errors import InterruptedFitWarning
 
@@ -66,7 +73,7 @@ def test_records_are_told_apart_by_a_case_that_is_called_rows(facts):
 def test_a_torn_file_counts_as_no_result(tmp_path):
     calls = []
     Runner(tmp_path, 1).finish([counting(calls)])
-    (path,) = tmp_path.rglob("output.pkl")
+    (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:20])
     Runner(tmp_path, 1).finish([counting(calls)])
     assert len(calls) == 2
@@ -129,7 +136,7 @@ def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_pat
 
 def test_a_page_with_a_failed_unit_names_it(page, command, tmp_path):
     page(fails=(1,))
-    assert command("run") == 1
+    assert command() == 1
     assert "2 of 6 units are missing: a, m repeat 1" in (tmp_path / "results/auc.md").read_text()
 
 
@@ -139,35 +146,34 @@ def test_results_of_another_commit_are_said_to_be_of_it(page, command, tmp_path,
         for module in ("experiment", "pages"):
             monkeypatch.setattr(f"benchmarks.runner.{module}.this_run", lambda there=there: there)
         page()
-        assert command("run", *more) == 0
+        assert command(*more) == 0
     text = (tmp_path / "results/auc.md").read_text()
-    assert "Results of commit 2222222222" in text
+    assert "\n- commit 2222222222" in text
     assert "\n- commit 1111111111" in text
 
 
-def test_all_measures_each_page_and_the_index_is_renewed(page, tmp_path, monkeypatch):
-    made = page()
-    monkeypatch.setattr(commands, "NAMES", ("auc",))
-    out = tmp_path / "out"
-    arguments = ["all", "--data", str(tmp_path), "--json", str(out), "--results", str(out / "md")]
-    assert [commands.main(arguments) for _ in range(2)] == [0, 0]
+def test_a_page_is_measured_once_and_the_index_is_renewed(page, command, tmp_path):
+    made, results = page(), tmp_path / "results"
+    assert [command(), command()] == [0, 0]
     assert len(made.computed) == 6
-    assert {path.name for path in (out / "md").iterdir()} == {"auc.md", "auc.json"}
-    assert commands.main(["index", "--results", str(out / "md")]) == 2  # auc has other records
+    assert {path.name for path in results.iterdir()} == {"auc.md", "auc.json"}
+    assert commands.main(["index", "--results", str(results)]) == 2  # auc has other records
+    assert command() == 0
+    assert "auc" in (results / "index.md").read_text()
 
 
 def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
     page, command, capsys, monkeypatch, tmp_path
 ):
     made = page()
-    assert command("run", "--only", "nowhere") == 2
+    assert command("--only", "nowhere") == 2
     assert "auc has no nowhere; it has a, b" in capsys.readouterr().err
     (tmp_path / "b.txt").unlink()
-    assert command("run") == 2
+    assert command() == 2
     assert "b.txt is missing; --data must name a directory" in capsys.readouterr().err
     learner = made.EXPERIMENTS[0].learners["m"]._replace(packages=("no_such_package",))
     made.EXPERIMENTS[0].learners["m"] = learner
-    assert command("run") == 2
+    assert command() == 2
     assert "auc needs no_such_package, not installed; `make bench`" in capsys.readouterr().err
 
 
@@ -205,55 +211,32 @@ assert "512" not in code and "V4" not in code, code
     subprocess.run([sys.executable, "-c", starter], env=environment, check=True)
 
 
-def test_a_page_that_is_none_is_refused(tmp_path):
-    (tmp_path / "auc.json").write_text("[]")
-    for name, message in (("auc", "is no page of results"), ("scale", "is missing")):
-        with pytest.raises(PageError, match=message):
-            read_page(tmp_path / f"{name}.json")
-
-
 # Versions, records, tables, targets, limits
 
 
-def test_a_version_follows_the_code_and_its_imports_and_no_folder_and_no_words(
-    tmp_path, monkeypatch
-):
-    versions = {}
-    texts = {
-        "one": "from structboost.tasks.ranking import *",
-        "two": '"""Words."""  # and a comment\n\nfrom structboost.tasks.ranking import *',
-        "three": "from structboost.tasks.boxes import *",
-    }
-    for folder, text in texts.items():
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "own_module.py").write_text(text)
-        with monkeypatch.context() as here:
-            here.syspath_prepend(tmp_path / folder)
-            versions[folder] = code_version(["own_module"], ["numpy"])
-    assert versions["one"] == versions["two"] != versions["three"]
-    assert versions["one"].endswith(np.__version__)
+def test_a_version_follows_the_code_the_data_and_the_packages_of_the_learner(tmp_path, monkeypatch):
+    def key():
+        content_of.cache_clear()
+        code_of_all_results.cache_clear()
+        return one.units(Source("d", tmp_path))[0].key
 
-
-def test_imports_of_learners_are_followed_and_those_of_pages_are_not():
-    def files(*modules):
-        return {"/".join(path.parts[-2:]) for path in imported_sources(*modules).values()}
-
-    of_task = files("structboost.tasks.classes")
-    assert {"tasks/classes.py", "contract/task.py"} <= of_task
-    # What packages only collect does not count; checks are imported from their package.
-    assert not any("objectives" in name for name in of_task)
-    packages = {name for name in of_task if "__init__" in name}
-    assert packages == {"validation/__init__.py", "runtime/__init__.py"}
-    # What is imported from the package itself, or only named in a registry, counts too.
-    of_ours = files("benchmarks.ours.methods")
-    assert {"runner/protocol.py", "training/loop.py", "objectives/one_slack.py"} <= of_ours
-    assert {"learners/stump.py", "learners/linear.py", "training/processes.py"} <= of_ours
-    assert not {"runner/pages.py", "runner/experiment.py"} & of_ours
-    # A package of the library that imports its names when they are first used hides none of them.
-    of_decisions = files("benchmarks.ours.decisions")
-    assert {"decisions/paths.py", "inference/paths.py"} <= of_decisions
-    with pytest.raises(ModuleNotFoundError):
-        imported_sources("structboost.nothing_of_the_kind")
+    root, module = tmp_path / "root", tmp_path / "root/structboost/deep/module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("a = 1\n")
+    (tmp_path / "d.txt").write_text("rows")
+    monkeypatch.setattr(experiment, "ROOT", root)
+    one = Experiment({"d": ["d.txt"]}, {"m": Learner(len, ("numpy",))}, lambda *_: {})
+    keys = [key(), key()]
+    (module.parent / "module.pyc").write_text("compiled")
+    keys.append(key())
+    assert len(set(keys)) == 1
+    module.write_text("a = 2\n")
+    keys.append(key())
+    (tmp_path / "d.txt").write_text("other rows")
+    keys.append(key())
+    monkeypatch.setattr(np, "__version__", "99.0")
+    keys.append(key())
+    assert len(set(keys)) == 4
 
 
 def test_a_record_has_all_fields_and_no_nan_and_a_failed_write_leaves_the_old_file(tmp_path):

@@ -43,7 +43,7 @@ def test_every_measure_takes_the_cases_of_its_experiment():
 
 def test_a_page_that_was_just_measured_has_tables_provenance_and_targets(page, command, tmp_path):
     made, path = page(), tmp_path / "results/auc.md"
-    assert command("run") == 0
+    assert command() == 0
     assert len(made.computed) == 6
     text = path.read_text()
     assert text.startswith("# auc\n\nNothing was chosen on test data.")
