@@ -1,8 +1,7 @@
 """Pages of results, a module each, its words in the .md file beside it.
 
 A page has ``EXPERIMENTS``, ``show(made)``, its records as tables, and ``targets(made)``. It may
-have ``derived(made)``, records with those that are made of them; and ``plot(made, path)`` with its
-words, ``PLOT``.
+have ``derived(made)``, records with those that are made of them.
 """
 
 import tomllib
@@ -11,6 +10,6 @@ from pathlib import Path
 NAMES = (
     *("auc", "multiclass", "speed", "scale", "outside", "taggers"),
     *("multiboost-cw", "hierarchy", "mo-ecc", "shareboost", "segmentation", "tracking"),
-    *("structures", "decisions", "searches", "tables", "learners", "tools", "thinning"),
+    *("structures", "decisions", "tables", "learners", "tools", "thinning"),
 )
 PRINTED = tomllib.loads(Path(__file__).with_name("printed.toml").read_text())

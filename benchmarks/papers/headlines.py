@@ -33,12 +33,6 @@ def _mo_ecc(records):
         yield Figure(r["dataset"], kind, r["value"], part=setting)
 
 
-def _searches(records):
-    for r in records:
-        yield Figure(r["dataset"], OURS, None, r["ours"])
-        yield Figure(r["dataset"], "numpy, networkx, scipy, HiGHS", None, r["theirs"])
-
-
 def _hierarchical(records):
     """Ours, and the figures that were published with the data."""
     for r in pick(records, metric=hierarchies.METRIC):
@@ -59,7 +53,6 @@ def _tracking(records):
 SPECIAL = {
     "coordinate descent": _multiboost,
     "correcting AdaBoost": _mo_ecc,
-    "searches": _searches,
     "boxes in a video": _tracking,
     "labels in a hierarchy": _hierarchical,
 }

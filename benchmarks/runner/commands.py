@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
         print(page.show(made))
         runs = {unit.key: runner.kept(unit)["run"] for unit, _ in results}
         about = {"benchmark": name, "datasets": datasets[name]}
-        write_results(options.results, page, about, made, planned, results, runs)
+        write_results(options.results, page, about, made, planned, runs)
     if (options.results / "index.md").exists():
         write_index(options.results, INDEX, SPECIAL, NAMES)
     for title in runner.failures:

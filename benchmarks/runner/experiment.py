@@ -153,11 +153,6 @@ class Unit:
         return hashlib.sha256(json.dumps(plain(identity), sort_keys=True).encode()).hexdigest()[:20]
 
     @property
-    def identity(self) -> Record:
-        """What tells it from the other units of a page, whatever the code."""
-        return {"dataset": self.dataset, "method": self.method, "params": plain(self.params)}
-
-    @property
     def title(self) -> str:
         """Its name in the progress lines."""
         scalars = [f"{k} {v}" for k, v in self.params.items() if isinstance(v, (int, float, str))]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from benchmarks.runner.pages import blocks, markdown, picture
+from benchmarks.runner.pages import blocks, markdown
 from benchmarks.runner.records import Record, grouped, write_text
 
 # No error at all has no ratio.
@@ -413,31 +413,38 @@ def _text(value: float) -> str:
 
 def plot(lines: Sequence[Line], path: Path) -> None:
     """Bars from 1 to each ratio, on logarithmic axes: to the left ours is better."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
     size = (9.0, 0.9 + 0.17 * len(lines))
-    with picture(path, 1, 2, figsize=size, sharey=True) as axes:
-        for axis, (title, ticks) in zip(axes, TICKS.items(), strict=True):
-            values = [one.error if title == "error" else one.seconds for one in lines]
-            peer = "best" if title == "error" else "fastest"
-            for at, (one, value) in enumerate(zip(lines, values, strict=True)):
-                is_error = title == "error"
-                color = WORSE if _is_worse(value) else BETTER
-                if is_error:
-                    color = (BETTER, OPEN, WORSE)[one.verdict + 1]
-                if is_error and one.interval is not None:
-                    axis.plot(one.interval, [at + 0.42] * 2, color="black", linewidth=0.8)
-                axis.barh(at, (value or 1) - 1, left=1, color=color, height=0.7)
-                side = "left" if value is None or value > 1 else "right"
-                text = "-" if value is None else _text(value)
-                axis.text(value or 1, at, f" {text} ", fontsize=8, va="center", ha=side)
-            axis.axvline(1, color="black", linewidth=1)
-            shown = [*(value for value in values if value is not None), 1.0]
-            room = max((max(shown) / min(shown)) ** 0.17, 1.2)  # for the numbers beside the bars
-            axis.set(
-                xscale="log", title=f"{title}, ours / {peer} peer", xlabel="left of 1: ours better"
-            )
-            ends = min(shown) / room, max(shown) * room
-            axis.set(xlim=ends, xticks=[tick for tick in ticks if ends[0] < tick < ends[1]])
-            axis.xaxis.set_major_formatter("{x:g}")
-            axis.minorticks_off()
-        axes[0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
-        axes[0].invert_yaxis()
+    figure, axes = plt.subplots(1, 2, layout="constrained", figsize=size, sharey=True)
+    for axis, (title, ticks) in zip(axes, TICKS.items(), strict=True):
+        values = [one.error if title == "error" else one.seconds for one in lines]
+        peer = "best" if title == "error" else "fastest"
+        for at, (one, value) in enumerate(zip(lines, values, strict=True)):
+            is_error = title == "error"
+            color = WORSE if _is_worse(value) else BETTER
+            if is_error:
+                color = (BETTER, OPEN, WORSE)[one.verdict + 1]
+            if is_error and one.interval is not None:
+                axis.plot(one.interval, [at + 0.42] * 2, color="black", linewidth=0.8)
+            axis.barh(at, (value or 1) - 1, left=1, color=color, height=0.7)
+            side = "left" if value is None or value > 1 else "right"
+            text = "-" if value is None else _text(value)
+            axis.text(value or 1, at, f" {text} ", fontsize=8, va="center", ha=side)
+        axis.axvline(1, color="black", linewidth=1)
+        shown = [*(value for value in values if value is not None), 1.0]
+        room = max((max(shown) / min(shown)) ** 0.17, 1.2)  # for the numbers beside the bars
+        axis.set(
+            xscale="log", title=f"{title}, ours / {peer} peer", xlabel="left of 1: ours better"
+        )
+        ends = min(shown) / room, max(shown) * room
+        axis.set(xlim=ends, xticks=[tick for tick in ticks if ends[0] < tick < ends[1]])
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    axes[0].set_yticks(range(len(lines)), [one.headline.task for one in lines])
+    axes[0].invert_yaxis()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

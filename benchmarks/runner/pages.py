@@ -1,29 +1,20 @@
-"""Pages of results: NAME.md for readers; NAME.json holds records and single units."""
+"""Pages of results: NAME.md for readers; NAME.json holds the records."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from benchmarks.runner.experiment import Finished, Source, Unit
 from benchmarks.runner.provenance import Provenance, in_words, this_run
-from benchmarks.runner.records import Record, by, grouped, half_width, plain, short, write_text
+from benchmarks.runner.records import Record, by, grouped, half_width, short, write_text
 from benchmarks.runner.targets import as_table
 
-# Longer lists of numbers are kept as their length, mean and rms.
-LONG = 32
-SUMMARY = ("numbers", "mean", "rms")
 INTERVALS = "±: half of the 95 % interval of a mean over the splits or seeds, by Student's t."
 Runs = dict[str, Provenance]
 # Fields that are least values where a limit ended the run.
 TIMES = ("seconds", "ratio")
-
-
-# Tables
 
 
 class Column(NamedTuple):
@@ -114,23 +105,6 @@ def blocks(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-@contextmanager
-def picture(path: Path, *shape: int, **settings: Any) -> Iterator[Any]:
-    """Axes of a picture in rows and columns, which is written at the end of the block."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(*shape, layout="constrained", **settings)
-    yield axes
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-# A page is a module: experiments, tables and targets, its words in the file beside it
-
-
 def datasets_of(page: ModuleType) -> list[str]:
     """Names of a page's data sets."""
     return list(dict.fromkeys(name for one in page.EXPERIMENTS for name in one.data))
@@ -162,27 +136,22 @@ def write_results(
     about: dict[str, Any],  # of the run: name of the page, data sets
     made: list[Record],
     planned: Sequence[Unit],
-    results: Finished,
     runs: Runs,  # where each unit was measured, by its key
 ) -> None:
-    """The page, and its records and units."""
+    """The page, and its records."""
     name = about["benchmark"]
     shown = page.show(made)
-    if has_plot := hasattr(page, "plot"):
-        folder.mkdir(parents=True, exist_ok=True)
-        page.plot(made, folder / f"{name}.png")
     text = blocks(
         f"# {name}",
         Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
         as_table(page.targets(made)),
         _measured(runs.values()),
         _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
-        f"![{page.PLOT}]({name}.png)" if has_plot else "",
-        f"Records and single units: [{name}.json]({name}.json).",
+        f"Records: [{name}.json]({name}.json).",
         shown,
         INTERVALS if "±" in shown else "",
     )
-    write_text(folder / f"{name}.json", as_json(about, made, results, runs))
+    write_text(folder / f"{name}.json", as_json(about, made, runs))
     write_text(folder / f"{name}.md", f"{text}\n")
 
 
@@ -200,48 +169,9 @@ def _missing(titles: Sequence[str], n_planned: int) -> str:
     return f"{len(titles)} of {n_planned} units are missing: {named}" if titles else ""
 
 
-def as_json(about: dict[str, Any], made: Sequence[Record], results: Finished, runs: Runs) -> str:
-    """A page's records and units."""
-    distinct: list[Provenance] = []
-    units = []
-    for unit, result in results:
-        if runs[unit.key] not in distinct:
-            distinct.append(runs[unit.key])
-        which = {"title": unit.title, "key": unit.key, **unit.identity}
-        run = distinct.index(runs[unit.key])
-        units.append({**which, "run": run, "result": rounded(result)})
-    about = {**about, "commit": this_run()["commit"], "runs": distinct}
-    return _laid_out({**about, "records": [rounded(r) for r in made], "units": units})
-
-
-def _laid_out(page: dict[str, Any]) -> str:
-    """A page as JSON, its records and units a line each."""
-    lists = {key: page[key] for key in ("records", "units")}
-    head = json.dumps({key: page[key] for key in page if key not in lists}, indent=1)[:-2]
-    parts: list[str] = []
-    for key, entries in lists.items():
-        lines = (json.dumps(entry, allow_nan=False, separators=(",", ":")) for entry in entries)
-        parts.append(f' "{key}": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]")
-    return head + ",\n" + ",\n".join(parts) + "\n}\n"
-
-
-def rounded(value: Any) -> Any:
-    """JSON's own types with short floats; long lists of numbers are summarised."""
-    value = plain(value)
-    if isinstance(value, dict):
-        return {key: rounded(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return _summarised(value) or [rounded(one) for one in value]
-    return short(value)
-
-
-def _summarised(value: list[Any]) -> dict[str, Any] | None:
-    """Length, mean and root mean square of a long list of numbers, nested or not."""
-    try:
-        numbers = np.array(value)
-    except ValueError:  # lists of different lengths
-        return None
-    if numbers.dtype.kind not in "iuf" or numbers.size <= LONG:
-        return None
-    mean, rms = np.mean(numbers), np.sqrt(np.mean(np.square(numbers, dtype=float)))
-    return rounded(dict(zip(SUMMARY, (numbers.size, mean, rms), strict=True)))
+def as_json(about: dict[str, Any], made: Sequence[Record], runs: Runs) -> str:
+    """A page's records as JSON, a line each."""
+    distinct = [run for k, run in enumerate(runs.values()) if run not in list(runs.values())[:k]]
+    head = json.dumps({**about, "commit": this_run()["commit"], "runs": distinct}, indent=1)[:-2]
+    lines = (json.dumps(short(r), allow_nan=False, separators=(",", ":")) for r in made)
+    return head + ',\n "records": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n"

@@ -111,6 +111,10 @@ class Preparation:
         kinds = {*self.sizes, "items"} if "start" in self.arrays else set(self.sizes)
         return "both" if len(kinds) == 2 else next(iter(kinds))
 
+    def task(self, problem: Any, n_items: int | None) -> PredictThenOptimizeTask:
+        """Return the task of prepared inputs."""
+        return PredictThenOptimizeTask(problem, self.features, n_items=n_items)
+
     def inputs(self, inputs: DecisionInputs) -> DecisionInputs:
         """Prepare other inputs."""
         scaled = self._scaled(inputs)
@@ -284,7 +288,7 @@ class DecisionModel:
             )
         with FORMAT.damage(path):
             preparation = Preparation(below("preparation/", arrays))
-            task = PredictThenOptimizeTask(problem, preparation.features, n_items=n_items)
+            task = preparation.task(problem, n_items)
             if dict(task.kinds) != dict(model.kinds) or task.features != header["features"]:
                 raise DamagedFileError("its model is of other items or features")
             facts = {name: header[name] for name in _RECORDS}

@@ -212,10 +212,6 @@ class PredictThenOptimizeTask(Task):
             for i, (x, vector) in enumerate(zip(X, vectors, strict=True))
         ]
 
-    def with_problem(self, problem: DecisionProblem) -> PredictThenOptimizeTask:
-        """Return the task of another problem with equally many items."""
-        return PredictThenOptimizeTask(problem, self.features, n_items=self.n_items)
-
     def _checked_costs(self, i: int, row: Any) -> FloatArray:
         vector = np.asarray(row, np.float64)
         if vector.ndim != 1 or self.n_items not in (None, len(vector)):

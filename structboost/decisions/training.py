@@ -92,7 +92,7 @@ def fit_on_known_decisions(
     tol, n = float(trainer.tol), len(Y)
     few = np.arange(-(-n // _PARTS))
     gap, bound, n_solves = 1.0, -np.inf, 0
-    trainer.task = task.with_problem(pool)
+    trainer.task = PredictThenOptimizeTask(pool, task.features, n_items=task.n_items)
 
     def judged(slack: FloatArray) -> tuple[float, float, bool]:
         """Return primal value and gap, and whether few enough of the hinge is missed."""
@@ -196,19 +196,17 @@ def train(
     trainer and preparation are those of a :class:`DecisionModel`.
     """
     C, start, learners = parameters.C, parameters.start, parameters.weak_learner
-    is_linear = isinstance(learners, str) and learners == "linear"
+    is_linear = is_text(learners, "linear")
     is_plain = not parameters.spare_solves and start != "boosted"
     # The linear functions of a union are judged alone, too.
     is_union = isinstance(learners, list | tuple) and "linear" in learners
     is_judged = is_linear or (is_union and is_plain and start != "least_squares")
-    facts: dict[str, Any] = {"passes": [], "path": [], "path_end": ""}
-    fits = None
+    fits, passes = None, []
     if is_text(C, AUTO) and is_judged:
         starts = ["none", "least_squares"] if start == "auto" else [start]
         if start == "auto" and is_plain and task.features == "instance":
             starts.append("index")
         fits = LinearFits(parameters, task, inputs, truth, starts)
-        facts |= {"path": fits.path, "path_end": fits.end}
         C, start = fits.chosen[:2]
     elif start == "auto":
         start = "least_squares" if is_linear else "none"
@@ -217,27 +215,31 @@ def train(
         trainer: Any = fits.mean(preparation)
     else:
         preparation, prepared = Preparation.fit(inputs, truth.costs, start)
-        prepared_task = PredictThenOptimizeTask(
-            task.problem, preparation.features, n_items=task.n_items
-        )
+        own_task = preparation.task(task.problem, task.n_items)
         if fits is not None and not C:
-            trainer = fits.alone(start, preparation, prepared_task)
+            trainer = fits.alone(start, preparation, own_task)
         else:
-            trainer = _trainer(parameters, prepared_task, C, is_linear=is_linear)
+            trainer = _trainer(parameters, own_task, C, is_linear=is_linear)
             if parameters.spare_solves:
-                facts["passes"] = fit_on_known_decisions(trainer, prepared, truth)
+                passes = fit_on_known_decisions(trainer, prepared, truth)
             else:
                 trainer.fit(prepared, truth)
-            C = trainer.C_
     if fits is not None and is_union:
         plain, prepared = Preparation.fit(inputs, truth.costs)
         union = _trainer(parameters, task, AUTO, is_linear=False)
         # Linear functions alone have been judged, and every solve of further paths costs time.
-        fit = partial(union.fit, prepared, truth, folds=fits.folds(prepared), can_split=False)
-        uninterrupted(fit)
+        folds = fits.folds(prepared)
+        uninterrupted(partial(union.fit, prepared, truth, folds=folds, can_split=False))
         if not fits.beat([entry["losses"] for entry in union.C_path_]):
-            trainer, preparation, C = union, plain, union.C_
-    return trainer, preparation, {**facts, "C": float(C), "history": trainer.history_}
+            trainer, preparation = union, plain
+    return (
+        trainer,
+        preparation,
+        {
+            **{"C": float(trainer.C_), "history": trainer.history_, "passes": passes},
+            **{"path": fits.path if fits else [], "path_end": fits.end if fits else ""},
+        },
+    )
 
 
 def _trainer(parameters: Any, task: PredictThenOptimizeTask, C: Any, *, is_linear: bool) -> Any:
@@ -282,8 +284,8 @@ class _Part:
     """Inputs of one fold, prepared with one start, to train on and held out."""
 
     def __init__(self, fits: LinearFits, start: str, train: IntArray, held: IntArray) -> None:
-        self._train, self._held, truth = train, held, fits.truth
-        self._truth, self._held_truth = truth[train], truth[held]
+        self._train, self._held, self._truth = train, held, fits.truth[train]
+        self._held_truth = fits.truth[held]
         self.preparation, self._prepared = Preparation.fit(
             fits.inputs[train], self._truth.costs, start
         )
@@ -299,17 +301,13 @@ class _Part:
             self._truth = TrueDecisions(chosen=chosen, costs=costs)
         self._held_inputs = self.preparation.inputs(fits.inputs[held])
 
-    def begin(self, svm: StructuredSVM) -> None:
-        """Begin a path of fits, each warm started from the one before."""
-        self._C = 0.0
-        self._path = svm.path(self._prepared, self._truth, iter(lambda: self._C, None))
-
-    def fit(self, C: float) -> _Fit:
-        """Fit with a C, and measure the regret of the held-out instances."""
-        self._C = C
-        with examples_numbered(self._train):
-            svm: Any = uninterrupted(partial(next, self._path))
-        return self.judged(svm)
+    def path(self, svm: StructuredSVM, Cs: Sequence[float]) -> Iterator[_Fit]:
+        """Fit with each C, warm started from the one before, and measure the held-out regret."""
+        path = svm.path(self._prepared, self._truth, Cs)
+        for _ in Cs:
+            with examples_numbered(self._train):
+                fitted: Any = uninterrupted(partial(next, path))
+            yield self.judged(fitted)
 
     def judged(self, svm: StructuredSVM) -> _Fit:
         """Measure the regret of the held-out instances."""
@@ -356,9 +354,9 @@ class LinearFits:
             raise ValueError("C is 'auto', which holds out instances; give at least two.")
         self._rows = shuffled_parts(len(inputs), n_folds, 0 if seed is None else seed)
         self.settings: list[_Setting] = []
-        problem: Any = task.problem
-        is_spared = parameters.spare_solves
-        self.problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
+        self.problem: Any = task.problem
+        if parameters.spare_solves:
+            self.problem = KnownDecisions(self.problem, truth.chosen)
         self._svm = StructuredSVM(
             task, tol=max(parameters.tol, _COARSE), max_epochs=_MAX_EPOCHS, random_state=seed
         )
@@ -371,31 +369,27 @@ class LinearFits:
     def _search(self, start: str) -> str:
         """Try each C with a start, upwards and then downwards, and return why both ended."""
         parts = [_Part(self, start, *rows) for rows in self._rows]
-        features, n_items = parts[0].preparation.features, self.task.n_items
-        self._svm.task = PredictThenOptimizeTask(self.problem, features, n_items=n_items)
+        task = self._svm.task = parts[0].preparation.task(self.problem, self.task.n_items)
         path, ends = Path("C"), []
-
-        def fit(C: float) -> Trial:
-            setting = _Setting(C, start, [part.fit(C) for part in parts])
-            self.settings.append(setting)
-            return Trial([fit.held_out for fit in setting.fits])
-
         for Cs, direction in ((_UPWARDS, "largest"), (_DOWNWARDS, "smallest")):
-            for part in parts:
-                part.begin(self._svm)
+            paths = [part.path(self._svm, Cs) for part in parts]
+
+            def fit(C: float, paths: Sequence[Iterator[_Fit]] = paths) -> Trial:
+                fits = [next(fits_of_part) for fits_of_part in paths]
+                self.settings.append(_Setting(C, start, fits))
+                return Trial([fit.held_out for fit in fits])
+
             path.follow(Cs, fit, direction=direction, at_least=_AT_LEAST)
             ends.append(path.end)
         if start != "none":
-            task = self._svm.task
             alone = [part.judged(self.alone(start, part.preparation, task)) for part in parts]
             self.settings.append(_Setting(0.0, start, alone))
         return f"start {start}: {', and then '.join(ends)}"
 
     def _index_fit(self, train: IntArray, held: IntArray) -> _Fit:
         """Fit the function of one index, which is that of largest variance of predicted costs."""
-        self._svm.task, part = self.task, _Part(self, "index", train, held)
-        part.begin(self._svm)
-        return part.fit(_LARGE)
+        self._svm.task = self.task
+        return next(_Part(self, "index", train, held).path(self._svm, [_LARGE]))
 
     @property
     def path(self) -> list[dict[str, Any]]:

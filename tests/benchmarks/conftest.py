@@ -32,14 +32,14 @@ def pytest_runtest_call(item):
 
 
 class Made(ModuleType):
-    """A page of a learner on two data sets; its results can be changed, its units can fail."""
+    """A page of a learner on two data sets; its units can fail."""
 
-    def __init__(self, folder, n_units=3, change=None, fails=()):
+    def __init__(self, folder, n_units=3, fails=()):
         from benchmarks.runner.experiment import Experiment, Learner
 
         super().__init__("made", "A made benchmark.")
         self.__file__ = str(folder / "made.py")
-        self.computed, self.change, self.fails = [], change or {}, fails
+        self.computed, self.fails = [], fails
         cases = lambda source, learner: [{"repeat": k} for k in range(n_units)]  # noqa: E731
         files = {name: (f"{name}.txt",) for name in ("a", "b")}
         learners = {"m": Learner(float)}
@@ -49,9 +49,7 @@ class Made(ModuleType):
         self.computed.append((source.name, repeat))
         if repeat in self.fails:
             raise ValueError("no")
-        curve = [VALUE * k for k in range(200)]
-        facts = {"value": VALUE + repeat, "seconds": float(len(self.computed)), "curve": curve}
-        return {**facts, "stages": [{"gap": 1 / 3, "note": "x"}], **self.change}
+        return {"value": VALUE + repeat, "seconds": float(len(self.computed))}
 
     def show(self, made):
         from benchmarks.runner.pages import across
