@@ -354,9 +354,9 @@ class LinearFits:
             raise ValueError("C is 'auto', which holds out instances; give at least two.")
         self._rows = shuffled_parts(len(inputs), n_folds, 0 if seed is None else seed)
         self.settings: list[_Setting] = []
-        self.problem: Any = task.problem
-        if parameters.spare_solves:
-            self.problem = KnownDecisions(self.problem, truth.chosen)
+        problem: Any = task.problem
+        is_spared = parameters.spare_solves
+        self.problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
         self._svm = StructuredSVM(
             task, tol=max(parameters.tol, _COARSE), max_epochs=_MAX_EPOCHS, random_state=seed
         )
