@@ -420,8 +420,9 @@ def recipe_of(
             settings["C"] = np.inf
     choices = of_linear = None
     if is_linear:
-        names = ("C", "tol", "max_rounds", "random_state", "verbose")
+        names = ("C", "tol", "random_state", "verbose")
         of_linear = {name: settings[name] for name in names} | dict(linear or {})
+        of_linear["max_epochs"] = max_rounds
         of_linear["loss"] = "hinge" if name == SVM else "log_loss"
     elif is_stage_wise:
         choices = StageWise(

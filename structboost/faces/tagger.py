@@ -52,7 +52,7 @@ from structboost.faces.trees_of_vectors import (
 from structboost.files.schema import DamagedFileError, finite_number
 from structboost.learners.active_feature import ActiveFeatureFamily
 from structboost.learners.families import WeakLearners
-from structboost.linear.dual_chain import chain_problem
+from structboost.linear.chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.objectives.stage_wise_random_field import StageWiseRandomField

@@ -9,6 +9,10 @@ All functions take the same groups of arrays:
 tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width), ndarray)
     Active features of all tokens, the first entry of each token, the value of each feature, the
     vectors of all tokens, of width 0 without any, and their squared norms.
+pairs : (tuple, ndarray of int64, 1 or None)
+    Rows of the pairs of tags in the form of ``tokens``, the first row of each sequence, and 1 where
+    each step has a row.  Where pairs do not depend on features, all steps of a sequence have one
+    row without any, and None stands in place of 1.
 sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
     First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
     whether each begins and ends where the sequence that it was cut from does.
@@ -16,10 +20,11 @@ penalties : (ndarray, ndarray, ndarray)
     0, or minus infinity for forbidden pairs, first tags and last tags.
 weights : ndarray, shape (n_features, n_tags)
     Weights of active features, of the columns of vectors, and of the constant.
-transitions : ndarray, shape (1, n_tags * n_tags)
+transitions : ndarray, shape (n_features, n_tags * n_tags)
+    The same of the rows of pairs.
 duals : tuple of ndarray
-    Probabilities of tags (n_tokens, n_tags) and of pairs of tags, summed over the sequence
-    (n_sequences, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
+    Probabilities of tags (n_tokens, n_tags) and of the pairs of tags of each row
+    (n_rows, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
 space : tuple
     Result of :func:`space_of_pass`, to work in.
 """
@@ -33,11 +38,11 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.chain import (
     INSIDE,
-    NEXT_ROW,
     ONE_ROW,
     exponentials,
     space_of_sums,
     sum_product,
+    sum_product_of_pairs,
 )
 from structboost.runtime.compiled import compiled
 
@@ -50,7 +55,7 @@ _TINY = 1e-300
 @compiled
 def dual_pass(
     tokens: Any,
-    steps: Any,
+    pairs: Any,
     sequences: Any,
     penalties: Any,
     order: Any,
@@ -70,7 +75,7 @@ def dual_pass(
     dual distribution of example i.  A step mixes p_i with the expectation q_i at the weights.
     Entropies are concave, so the dual objective rises by at least
     ``beta c_i gap - (beta c_i |p_i - q_i|)^2 / 2``, which beta maximises.  The norm of the change
-    is only available after the step.  So the overlap of the features of different tokens is taken
+    is only available after the step.  So the overlap of the features of different rows is taken
     from the last step on the same sequence.
 
     With an l1 norm, ``slopes`` are ``(slopes, slopes of pairs, l1_ratio, ridge)``, where slopes are
@@ -78,33 +83,27 @@ def dual_pass(
     are None, and the weights are this sum.  The dual has half the squared norm of the weights times
     ``ridge``, and the overlap is that of its change beyond the slope.
 
-    ``point`` is ``(weights, transitions)``.  Where pairs of tags depend on features, and there is
-    no l1 norm, ``steps`` is of the form of ``tokens``, followed by the first step of each sequence.
-    The transitions are then weights (n_features, n_tags * n_tags) of active features and the
-    constant, and ``duals[1]`` probabilities of pairs (n_steps, n_tags * n_tags).
+    ``point`` is ``(weights, transitions)``.
     """
     starts, tags, example_weights, ends = sequences
-    of_tags, of_pairs, entropies, overlaps = duals
-    emissions, changes, scores, change, of_pair, of_sums = space
+    rows, first_rows, row_step = pairs
+    tag_duals, pair_duals, entropies, overlaps = duals
+    emissions, changes, scores, change, met, sums = space
     weights, transitions = point
     n_tags = weights.shape[1]
     ridge = 1.0 if slopes is None else slopes[3]
-    pair_scores = transitions if steps is None else scores
     total, shift, is_new = 0.0, 0.0, True
     for place in range(len(order)):
         i = order[place]
         begin, n = starts[i], starts[i + 1] - starts[i]
+        first, n_rows = first_rows[i], first_rows[i + 1] - first_rows[i]
         if n == 0:
             continue
-        if steps is None:
-            if is_new:
-                shift = exponentials(
-                    transitions, ONE_ROW, penalties[0], of_sums[3], of_sums[4], of_sums[8]
-                )
-                is_new = moves
-        else:
-            _score(steps[5][i], n - 1, steps[:5], transitions, scores)
-        for t in range(min(len(change), max(n - 1, 1))):
+        _score(first, n_rows, rows, transitions, scores)
+        if row_step is None and is_new:
+            shift = exponentials(scores, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
+            is_new = moves
+        for t in range(n_rows):
             for k in range(n_tags * n_tags):
                 change[t, k] = 0.0
         _score(begin, n, tokens, weights, emissions)
@@ -112,67 +111,46 @@ def dual_pass(
         for t in range(n):
             true += emissions[t, tags[begin + t]]
             if t:
-                row = min(t, len(pair_scores)) - 1
-                true += pair_scores[row, tags[begin + t - 1] * n_tags + tags[begin + t]]
+                true += scores[min(t, n_rows) - 1, tags[begin + t - 1] * n_tags + tags[begin + t]]
         add_ends(emissions, n, ends[i], penalties)
-        pairs = (pair_scores, penalties[0], ONE_ROW)
-        if steps is None:
-            log_sum = sum_product(
-                emissions, ONE_ROW, n, pairs, of_sums, shift, changes, change, None
-            )
-        else:
-            log_sum = sum_product(
-                emissions, ONE_ROW, n, pairs, of_sums, 0.0, changes, change, NEXT_ROW
-            )
+        log_sum = sum_product(
+            emissions, ONE_ROW, n, (scores, penalties[0], ONE_ROW), sums, shift, changes, change,
+            row_step,
+        )  # fmt: skip
         total += example_weights[i] * (log_sum - true)
         if not moves:
             continue
-        # <scores, p>, <scores, q - p> on the tokens and in all; |q - p|^2 without overlaps.
-        if steps is None:
-            expected, moved, squares = _compare(begin, n, tokens, emissions, of_tags, changes, True)
-            on_tokens, of_steps = moved, 0.0
-            for k in range(n_tags * n_tags):
-                difference = change[0, k] - of_pairs[i, k]
-                change[0, k] = difference
-                expected += of_pairs[i, k] * transitions[0, k]
-                moved += difference * transitions[0, k]
-                of_steps += difference * difference
-            norm = example_weights[i] * (overlaps[i] * squares + of_steps / ridge)
+        # <scores, p>, <scores, q - p> and |q - p|^2 without overlaps, of tokens and of pairs.
+        expected, moved, squares = _compare(begin, n, tokens, emissions, tag_duals, changes)
+        of_pairs = _compare(first, n_rows, rows, scores, pair_duals, change)
+        expected, within, apart = expected + of_pairs[0], moved, 0.0
+        moved += of_pairs[1]
+        if row_step is None:
+            # The only row of a sequence overlaps with no other.
+            apart = of_pairs[2] / ridge
         else:
-            expected, moved, squares = _compare(
-                begin, n, tokens, emissions, of_tags, changes, False
-            )
-            more = _compare(steps[5][i], n - 1, steps[:5], scores, of_pairs, change, False)
-            expected, moved, squares = expected + more[0], moved + more[1], squares + more[2]
-            on_tokens = moved
-            norm = example_weights[i] * overlaps[i] * squares
+            within, squares = moved, squares + of_pairs[2]
         gap = log_sum - entropies[i] - expected
+        norm = example_weights[i] * (overlaps[i] * squares + apart)
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
         entropies[i] += beta * (log_sum - expected - moved - entropies[i])
         factor = -example_weights[i] * beta
-        _mix(begin, n, beta, factor, of_tags, changes)
-        if steps is None:
-            for k in range(n_tags * n_tags):
-                of_pairs[i, k] += beta * change[0, k]
-                if slopes is None:
-                    transitions[0, k] += factor * change[0, k]
-                else:
-                    slopes[1][0, k] += factor * change[0, k]
-                    transitions[0, k] = _shrunk(slopes[1][0, k], slopes[2]) / ridge
-        alone = factor * factor * squares
+        _mix(begin, n, beta, factor, tag_duals, changes)
+        _mix(first, n_rows, beta, factor, pair_duals, change)
         if slopes is None:
-            met = _scatter(begin, n, tokens, changes, weights, of_sums[7])
-            if steps is not None:
-                _mix(steps[5][i], n - 1, beta, factor, of_pairs, change)
-                met += _scatter(steps[5][i], n - 1, steps[:5], change, transitions, of_pair)
-            # met is <weights, d> + (|d|^2 - |d|^2 without overlaps) / 2 for the change d.
-            whole = 2.0 * (met - factor * on_tokens) + alone
+            rise = _scatter(begin, n, tokens, changes, weights, None, (0.0, 1.0), met)
+            by_pairs = _scatter(first, n_rows, rows, change, transitions, None, (0.0, 1.0), met)
         else:
-            rise = _scatter_shrunk(begin, n, tokens, changes, slopes, weights)
-            whole = 2.0 * (rise - factor * on_tokens)
-        overlaps[i] = max(_LEAST_OVERLAP, whole / max(alone, _TINY))
+            rise = _scatter(begin, n, tokens, changes, weights, slopes[0], slopes[2:], met)
+            by_pairs = _scatter(
+                first, n_rows, rows, change, transitions, slopes[1], slopes[2:], met
+            )
+        if row_step is not None:
+            rise += by_pairs
+        whole = 2.0 * (rise - factor * within)
+        overlaps[i] = max(_LEAST_OVERLAP, whole / max(factor * factor * squares, _TINY))
     return total
 
 
@@ -188,7 +166,7 @@ def add_ends(emissions: FloatArray, n: int, ends: Any, penalties: Any) -> None:
 
 @compiled(**INSIDE)
 def _score(begin: int, n: int, rows: Any, weights: FloatArray, out: FloatArray) -> None:
-    """Compute the scores of tokens or steps."""
+    """Compute the scores of tokens or of pairs."""
     features, at, values, vectors, _norms = rows
     n_channels, bias = weights.shape[1], len(weights) - 1
     first = bias - vectors.shape[1]
@@ -208,19 +186,12 @@ def _score(begin: int, n: int, rows: Any, weights: FloatArray, out: FloatArray) 
 
 @compiled(**INSIDE)
 def _compare(
-    begin: int,
-    n: int,
-    rows: Any,
-    scores: FloatArray,
-    duals: FloatArray,
-    out: FloatArray,
-    vectors_last: bool,
+    begin: int, n: int, rows: Any, scores: FloatArray, duals: FloatArray, out: FloatArray
 ) -> tuple[float, float, float]:
     """Subtract the dual probabilities from those of the weights, in place.
 
     Returns the sums of the scores times the dual probabilities and times the differences, and the
-    squared norm of the features of the differences, as if tokens shared none.  Norms of vectors are
-    added before those of active features or last, which changes the last bits of a model.
+    squared norm of the features of the differences, as if rows shared none.
     """
     features, at, values, _vectors, norms = rows
     expected = moved = squares = 0.0
@@ -235,14 +206,10 @@ def _compare(
             if difference != 0.0:
                 moved += difference * scores[t, k]
             squared += difference * difference
-        norm, of_vectors = values[-1] * values[-1], norms[begin + t]
-        if not vectors_last:
-            norm += of_vectors
+        norm = values[-1] * values[-1]
         for a in range(at[begin + t], at[begin + t + 1]):
             norm += values[features[a]] * values[features[a]]
-        if vectors_last:
-            norm += of_vectors
-        squares += norm * squared
+        squares += (norm + norms[begin + t]) * squared
     return expected, moved, squares
 
 
@@ -257,70 +224,28 @@ def _mix(
             change[t, k] *= factor
 
 
-def space_of_pass(starts: IntArray, n_tags: int, *, has_steps: bool) -> Any:
-    """Allocate what :func:`dual_pass` works in.
-
-    Emissions and probabilities of the longest sequence, scores and changes of pairs, of all its
-    steps or of one, a sum for each pair, and the result of
-    :func:`structboost.inference.chain.space_of_sums`.
-    """
-    of_sums = space_of_sums(starts, n_tags)
-    shape = of_sums[0].shape
-    pairs = shape[0] if has_steps else 1, n_tags**2
-    arrays = [np.empty(of_array) for of_array in (shape, shape, pairs, pairs, n_tags**2)]
-    return (*arrays, of_sums)
-
-
 @compiled(**INSIDE)
 def _scatter(
-    begin: int, n: int, tokens: Any, change: FloatArray, out: FloatArray, of_tags: FloatArray
+    begin: int,
+    n: int,
+    rows: Any,
+    change: FloatArray,
+    weights: FloatArray,
+    slopes: FloatArray | None,
+    penalty: tuple[float, float],
+    met: FloatArray,
 ) -> float:
-    """Add a row to those of all active features of each token.
+    """Add a row to the weights of all active features, or to slopes that the weights follow.
 
-    Returns the sum of the products of the row with the row that it is added to, before that.
-    ``of_tags`` is space for a sum for each tag, so that tags are added up side by side.
+    Returns by how much half the squared norm of the weights, times the ridge, rises.  ``penalty``
+    has the l1 ratio and the ridge, and ``met`` is space for a sum for each channel, so that
+    channels are added up side by side.
     """
-    features, at, values, vectors, _norms = tokens
-    n_tags, bias = out.shape[1], len(out) - 1
+    features, at, values, vectors, _norms = rows
+    n_channels, bias = weights.shape[1], len(weights) - 1
     first = bias - vectors.shape[1]
-    met = 0.0
-    for k in range(n_tags):
-        of_tags[k] = 0.0
-    for t in range(n):
-        # The constant, then the active features.
-        for a in range(at[begin + t] - 1, at[begin + t + 1]):
-            f = features[a] if a >= at[begin + t] else bias
-            for k in range(n_tags):
-                met += values[f] * out[f, k] * change[t, k]
-                out[f, k] += values[f] * change[t, k]
-        for j in range(vectors.shape[1]):
-            for k in range(n_tags):
-                step = vectors[begin + t, j] * change[t, k]
-                of_tags[k] += step * out[first + j, k]
-                out[first + j, k] += step
-    for k in range(n_tags):
-        met += of_tags[k]
-    return met
-
-
-@compiled(**INSIDE)
-def _shrunk(slope: float, threshold: float) -> float:
-    return float(np.copysign(max(abs(slope) - threshold, 0.0), slope))
-
-
-@compiled(**INSIDE)
-def _scatter_shrunk(
-    begin: int, n: int, tokens: Any, change: FloatArray, of_weights: Any, weights: FloatArray
-) -> float:
-    """Add a row to the slopes of all active features of each token, and set their weights.
-
-    Returns by how much half the squared norm of the weights, times the ridge, rises.
-    """
-    features, at, values, vectors, _norms = tokens
-    slopes, _, l1_ratio, ridge = of_weights
-    n_tags, bias = weights.shape[1], len(weights) - 1
-    first = bias - vectors.shape[1]
-    before = after = 0.0
+    for k in range(n_channels):
+        met[k] = 0.0
     for t in range(n):
         n_active = at[begin + t + 1] - at[begin + t]
         for a in range(n_active + vectors.shape[1] + 1):
@@ -332,9 +257,132 @@ def _scatter_shrunk(
                 value = vectors[begin + t, a - n_active]
             else:
                 f, value = bias, values[bias]
-            for k in range(n_tags):
-                before += weights[f, k] * weights[f, k]
-                slopes[f, k] += value * change[t, k]
-                weights[f, k] = _shrunk(slopes[f, k], l1_ratio * values[f]) / ridge
-                after += weights[f, k] * weights[f, k]
-    return float(0.5 * ridge * (after - before))
+            for k in range(n_channels):
+                old = weights[f, k]
+                if slopes is None:
+                    new = old + value * change[t, k]
+                else:
+                    slope = slopes[f, k] + value * change[t, k]
+                    slopes[f, k] = slope
+                    beyond = max(abs(slope) - penalty[0] * values[f], 0.0)
+                    new = np.copysign(beyond, slope) / penalty[1]
+                weights[f, k] = new
+                met[k] += (new - old) * (new + old)
+    total = 0.0
+    for k in range(n_channels):
+        total += met[k]
+    return 0.5 * penalty[1] * total
+
+
+def space_of_pass(starts: IntArray, n_tags: int, *, has_steps: bool) -> Any:
+    """Allocate what :func:`dual_pass` and :func:`slopes_of` work in.
+
+    Emissions and probabilities of the longest sequence, scores and changes of pairs, of all its
+    steps or of one, a sum for each pair, and the result of
+    :func:`structboost.inference.chain.space_of_sums`.
+    """
+    sums = space_of_sums(starts, n_tags)
+    shape = sums[0].shape
+    pairs = shape[0] if has_steps else 1, n_tags**2
+    arrays = [np.empty(of_array) for of_array in (shape, shape, pairs, pairs, n_tags**2)]
+    return (*arrays, sums)
+
+
+@compiled
+def slopes_of(
+    scores: FloatArray,
+    transitions: FloatArray,
+    pairs: Any,
+    sequences: Any,
+    penalties: Any,
+    listed: IntArray,
+    space: Any,
+    out: FloatArray,
+) -> tuple[float, float]:
+    """Replace the scores of tags by the slopes of the likelihood, and return its loss and entropy.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_tokens, n_tags)
+        Filled with the weight of the sequence times (truth - probability) of each tag.
+    transitions, pairs, sequences, penalties, space
+        As for the other functions of this module.
+    listed : ndarray of int64
+        Indices of the pairs that may score other than 0; none means all.  Read where pairs do not
+        depend on features.
+    out : ndarray of the shape of ``transitions``
+        Starts at zero; gains the slopes.
+
+    Returns
+    -------
+    loss, entropy : float
+        Weighted sums over the sequences.
+    """
+    starts, tags, example_weights, ends = sequences
+    rows, first_rows, row_step = pairs
+    n_tags, n_pairs = scores.shape[1], transitions.shape[1]
+    emissions, probabilities, pair_scores, of_pairs, met, sums = space
+    shift = factor = 0.0
+    powers = np.empty(len(listed))
+    if row_step is None:
+        pair_scores = transitions
+        shift = exponentials(pair_scores, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
+        for p in listed:
+            factor = max(factor, pair_scores[0, p] + penalties[0][p])
+        for p in range(len(listed)):
+            powers[p] = np.exp(pair_scores[0, listed[p]] + penalties[0][listed[p]] - factor)
+        # Probabilities of pairs, summed over sequences of the same weight.
+        of_pairs[0] = 0.0
+    by_list = (listed, powers, np.exp(-factor), factor)
+    loss, entropy = 0.0, 0.0
+    for i in range(len(example_weights)):
+        begin, n, weight = starts[i], starts[i + 1] - starts[i], example_weights[i]
+        first, n_rows = first_rows[i], first_rows[i + 1] - first_rows[i]
+        if n > 0:
+            for t in range(n):
+                for k in range(n_tags):
+                    emissions[t, k] = scores[begin + t, k]
+            add_ends(emissions, n, ends[i], penalties)
+            if row_step is not None:
+                _score(first, n_rows, rows, transitions, pair_scores)
+                for t in range(n_rows):
+                    of_pairs[t] = 0.0
+            log_sum = np.nan
+            if row_step is None and len(listed):
+                log_sum = sum_product_of_pairs(
+                    emissions[:n], by_list, sums, probabilities[:n], of_pairs
+                )
+            if np.isnan(log_sum):
+                log_sum = sum_product(
+                    emissions, ONE_ROW, n, (pair_scores, penalties[0], ONE_ROW), sums, shift,
+                    probabilities, of_pairs, row_step,
+                )  # fmt: skip
+            true = expected = 0.0
+            for t in range(n_rows if row_step is not None else 0):
+                for p in range(n_pairs):
+                    expected += of_pairs[t, p] * pair_scores[t, p]
+                    of_pairs[t, p] *= -weight
+            for t in range(n):
+                tag = tags[begin + t]
+                true += scores[begin + t, tag]
+                if t:
+                    pair = tags[begin + t - 1] * n_tags + tag
+                    true += pair_scores[min(t, n_rows) - 1, pair]
+                    if row_step is None:
+                        out[0, pair] += weight
+                    else:
+                        of_pairs[t - 1, pair] += weight
+                for k in range(n_tags):
+                    expected += probabilities[t, k] * scores[begin + t, k]
+                    scores[begin + t, k] = -weight * probabilities[t, k]
+                scores[begin + t, tag] += weight
+            if row_step is not None:
+                _scatter(first, n_rows, rows, of_pairs, out, None, (0.0, 1.0), met)
+            loss += weight * (log_sum - true)
+            entropy += weight * (log_sum - expected)
+        if row_step is None and (i + 1 == len(example_weights) or example_weights[i + 1] != weight):
+            for k in range(n_pairs):
+                out[0, k] -= weight * of_pairs[0, k]
+                entropy -= weight * of_pairs[0, k] * pair_scores[0, k]
+                of_pairs[0, k] = 0.0
+    return loss, entropy

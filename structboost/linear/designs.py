@@ -20,7 +20,6 @@ from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
 from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.model.linear_members import active_functions, one_function_each, plain_functions
-from structboost.solvers.linear_scores import active_matrix, sparse_matrix
 
 # Sum of the variances of dense features beside active ones of the value 1.
 _MOST_VARIANCE = 5.0
@@ -46,10 +45,6 @@ class Design(ABC):
     @abstractmethod
     def matrix(self, rows: Any) -> Any:
         """Return the matrix of some parts, dense or sparse, shape (n_parts, width)."""
-
-    @abstractmethod
-    def features(self, rows: Any) -> Any:
-        """Return the features of some parts in the scale of the weights, without the constant."""
 
     def scores(self, rows: Any, weights: FloatArray) -> FloatArray:
         """Return the scores of some parts, which may share memory."""
@@ -88,10 +83,6 @@ class StandardisedDesign(Design):
         if self.std != 1.0:
             out[:, : len(self.scale.scales)] *= self.std
         return out
-
-    @override
-    def features(self, rows: Any) -> FloatArray:
-        return self.matrix(rows)[:, : len(self.scale.scales)]
 
     @override
     def scores(self, rows: Any, weights: FloatArray) -> FloatArray:
@@ -159,13 +150,19 @@ class PlainDesign(Design):
 
     @override
     def matrix(self, rows: Any) -> Any:
+        constant = np.ones((rows.shape[0], int(self.bias)))
         if self.n_slots is not None:
-            return active_matrix(rows, self.n_features, with_bias=self.bias)
-        return sparse_matrix(rows, with_bias=self.bias)
-
-    @override
-    def features(self, rows: Any) -> Any:
-        return rows
+            columns = np.where(rows < self.n_features, rows, -1).astype(np.int32)
+            last = np.full(constant.shape, self.n_features, np.int32)
+            columns = np.column_stack((columns, last))
+            used = columns >= 0
+            starts = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
+            entries = np.ones(int(starts[-1])), columns[used], starts
+            return sparse.csr_array(entries, (len(rows), self.width))
+        if not sparse.issparse(rows):
+            return np.column_stack((np.asarray(rows, np.float64), constant))
+        table = sparse.csr_array(rows, dtype=np.float64)
+        return sparse.hstack((table, sparse.csr_array(constant)), "csr") if self.bias else table
 
     @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
@@ -225,10 +222,13 @@ def stacked_without_gaps(task: Task, X: Sequence[Any], active: Collection[str]) 
     return stack
 
 
-def check_sizes(rows: Mapping[str, Any], largest: float) -> None:
-    """Raise TaskError if features are beyond ``largest``, or all of them below its inverse."""
-    for kind, table in rows.items():
-        values = table.data if sparse.issparse(table) else table
+def check_sizes(designs: Mapping[str, Design], stack: StackedParts, largest: float) -> None:
+    """Raise TaskError if unscaled features are beyond a size, or all of them below its inverse."""
+    for kind, design in designs.items():
+        if not isinstance(design, PlainDesign) or design.n_slots is not None:
+            continue
+        table: Any = stack.rows[kind]
+        values: Any = table.data if sparse.issparse(table) else table
         size = float(max(values.max(initial=0), -values.min(initial=0)))
         if size > largest or 0 < size < 1 / largest:
             raise TaskError(

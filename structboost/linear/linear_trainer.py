@@ -3,54 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.one_output import predicts_one_output, warn_of_one_output
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task, check_is_task
 from structboost.errors import examples_numbered
-from structboost.linear.designs import linear_ensemble, linear_scores
+from structboost.linear.designs import linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.linear.problem import FoldResult, LinearProblem, approached
+from structboost.linear.problem import FoldResult, approached
+from structboost.linear.structured_svm import StructuredSVM, checked_set
 from structboost.linear.svm_run import HingeProblem
-from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
-from structboost.progress import ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed
-from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import HeldOut, measured_model, measured_scores
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
 from structboost.selection.temperature import temperature_on_folds
-from structboost.training.history import (
-    contradicts,
-    ending_in_words,
-    ending_of_passes,
-    record,
-    warn_of_interruption,
-    warn_of_open_gap,
-)
-from structboost.training.trainer import Trainer
-from structboost.validation import (
-    by_position,
-    check_examples,
-    checked_choice,
-    checked_example_weights,
-    checked_positive,
-    checked_relative_gap,
-    checked_whole_number,
-    is_text,
-)
+from structboost.validation import checked_choice, checked_example_weights, is_text
 
 AUTO = "auto"
 HINGE = "hinge"
@@ -75,75 +54,8 @@ _NEAR = 0.125
 HeldScores = tuple[Fold, StackedParts]
 
 
-class LinearFit(Trainer):
-    """Base of trainers whose problem makes rounds until its gap is small."""
-
-    verbose: int
-
-    def _check_numbers(self, C: Any, most: Any, limit: str) -> None:
-        """Check the task, C, the gap, and the largest number of rounds, whose name is ``limit``."""
-        check_is_task(self.task)
-        checked_positive(C, "C")
-        checked_positive(self.tol, "tol")
-        checked_relative_gap(self.tol, "tol")
-        checked_whole_number(most, limit)
-
-    def _follow(
-        self,
-        problem: LinearProblem,
-        C: float,
-        *,
-        tol: float,
-        most: int,
-        began: float,
-    ) -> None:
-        """Make rounds until an end, and set the attributes of the fit other than the model."""
-        label = f"{self._objective} over linear, C {C:.4g}  "
-        bar = ProgressBar(tol, most, label) if self.verbose else None
-        certified, self.history_, self.interrupted_ = problem.is_exact, [], False
-        try:
-            for round_ in range(1, int(most) + 1):
-                problem.improve()
-                certified = certified and not contradicts(
-                    self.history_, problem.primal, problem.bound
-                )
-                self.history_.append(
-                    record(
-                        round_,
-                        problem.primal,
-                        problem.bound,
-                        certified=certified,
-                        **problem.facts(),
-                        seconds=time.perf_counter() - began,
-                    )
-                )
-                if bar is not None:
-                    bar(self.history_[-1], self)
-                if self.history_[-1]["gap"] <= tol:
-                    break
-            raise_if_interrupted()
-        except KeyboardInterrupt:
-            if not self.history_:
-                raise
-            self.interrupted_ = True
-        self.objective_, self.C_ = self.history_[-1]["primal"], C
-        self.ending_ = ending_of_passes(self.history_, tol, interrupted=self.interrupted_)
-        if bar is not None:
-            bar.end(ending_in_words(self.ending_))
-
-    def _warn(
-        self, tol: float, *, unit: str = "round", limit: str = "max_rounds", remedy: str = ""
-    ) -> None:
-        """Warn of a fit that Ctrl-C ended, or the ``limit`` of rounds."""
-        if self.interrupted_:
-            warn_of_interruption(len(self.history_), unit)
-        elif self.history_[-1]["gap"] > tol:
-            remedy += ", or lower C"
-            warn_of_open_gap(self.history_[-1]["gap"], tol, len(self.history_), limit, remedy)
-
-
 @dataclass(eq=False, repr=False)
-class LinearTrainer(LinearFit):
+class LinearTrainer(StructuredSVM):
     """Trainer of linear functions of the parts, on standardised features.
 
     Minimises ``C mean(loss_i) + |w|^2 / 2``, where the loss of an example is the structured hinge
@@ -162,7 +74,7 @@ class LinearTrainer(LinearFit):
         since the smallest C.
     tol : float
         Relative gap ``(primal - bound) / primal`` at which training stops.
-    max_rounds : int
+    max_epochs : int
         Largest number of rounds, or of exact passes.
     loss : {"hinge", "log_loss"}
         The structured hinge, or minus the log-likelihood.
@@ -189,22 +101,19 @@ class LinearTrainer(LinearFit):
         parts of the folds by the likelihood.  None if C is a number.
     """
 
-    task: Task
-    _: KW_ONLY
-    C: float | str
-    tol: float
-    max_rounds: int
+    C: Any = 1.0
     loss: str = "hinge"
-    random_state: Any = None
-    verbose: int = 0
-    active: Collection[str] = ()
     problem: Callable[..., Any] = PrimalLikelihood
     on_held_out: Callable[[Iterator[HeldScores]], None] | None = None
     C_path_: list[dict[str, Any]] = field(init=False)
     C_path_end_: str = field(init=False)
     temperature_: float | None = field(init=False)
 
+    _objective = ""
+    _words: ClassVar[tuple[str, str, str]] = ("round", "max_rounds", "")
+
     @committed
+    @override
     def fit(
         self,
         X: Sequence[Any],
@@ -235,7 +144,7 @@ class LinearTrainer(LinearFit):
         Warns
         -----
         ConvergenceWarning
-            If the gap is above ``tol`` after ``max_rounds``.
+            If the gap is above ``tol`` after ``max_epochs``.
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
@@ -245,10 +154,8 @@ class LinearTrainer(LinearFit):
         self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
         self._objective = self._objective or self.loss
         chooses_C = is_text(self.C, AUTO)
-        self._check_numbers(1.0 if chooses_C else self.C, self.max_rounds, "max_rounds")
-        X, Y = by_position(X), by_position(Y)
-        check_examples(X, Y)
-        example_weights = checked_example_weights(sample_weight, len(X))
+        self._check_parameters(1.0 if chooses_C else self.C)
+        X, Y, example_weights = checked_set(X, Y, sample_weight)
         C, start = self.C, None
         held_out: list[HeldScores] = []
         with one_blas_thread():
@@ -312,20 +219,12 @@ class LinearTrainer(LinearFit):
         tol = self.tol
         for _ in range(_MOST_FITS):
             began = time.perf_counter()
-            problem = self.problem_of(X, Y, example_weights, tol)
+            problem = self._problem(X, Y, example_weights, tol)
             if start is None or start[1].rows is None:
                 problem.begin(C)
             else:
                 problem.adopt(start[0], np.asarray(start[1].rows), C)
-            self._follow(problem, C, tol=tol, most=self.max_rounds, began=began)
-            facts = {
-                "C": self.C_,
-                "history": self.history_,
-                "objective": self.objective_,
-                "temperature": self.temperature_,
-            }
-            self.model_ = self.model_of(problem, facts)
-            self._warn(tol)
+            self._train(problem, C, tol, began, temperature=self.temperature_)
             if self.loss != HINGE:
                 return None
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
@@ -336,22 +235,14 @@ class LinearTrainer(LinearFit):
             tol = _FINER * min(tol, gap)
         return partial(problem.is_empty_whatever_C, C)
 
-    def problem_of(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:
-        """Return the problem of some examples."""
+    @override
+    def _problem(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:
+        shared = {"active": self.active, "random_state": self.random_state}
         if self.loss != HINGE:
-            return self.problem(
-                self.task, X, Y, example_weights, active=self.active, random_state=self.random_state
-            )
+            return self.problem(self.task, X, Y, example_weights, **shared)
         # A choice on the same examples is the same in each fit.
-        random_state = 0 if self.random_state is None else self.random_state
-        return HingeProblem(
-            self.task, X, Y, example_weights, tol=tol, active=self.active,
-            random_state=random_state, standardise=True,
-        )  # fmt: skip
-
-    def model_of(self, problem: LinearProblem, facts: Mapping[str, Any]) -> Ensemble:
-        """Return the best weights of a problem as a model."""
-        return linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
+        shared["random_state"] = self.random_state or 0
+        return HingeProblem(self.task, X, Y, example_weights, tol=tol, standardise=True, **shared)
 
 
 class _FoldFits:
@@ -366,7 +257,7 @@ class _FoldFits:
         gap, most = (
             (_COARSE_OF_HINGE, _EPOCHS_OF_HINGE) if self._is_hinge else (_COARSE, _COARSE_ROUNDS)
         )
-        self._tol, self._most = max(trainer.tol, gap), min(int(trainer.max_rounds), most)
+        self._tol, self._most = max(trainer.tol, gap), min(int(trainer.max_epochs), most)
         self.problems: list[Any] = []
         self.scores: dict[float, list[StackedParts]] = {}
         self._losses: dict[float, FloatArray] = {}
@@ -375,7 +266,7 @@ class _FoldFits:
         for fold in folds:
             weights = checked_example_weights(fold.sample_weight, len(fold.Y))
             with examples_numbered(fold.rows):
-                self.problems.append(trainer.problem_of(fold.X, fold.Y, weights, self._tol))
+                self.problems.append(trainer._problem(fold.X, fold.Y, weights, self._tol))
             if self._is_hinge:
                 continue
             with examples_numbered(fold.held_rows):
@@ -394,10 +285,10 @@ class _FoldFits:
             with examples_numbered(fold.rows):
                 problem.begin(C)
                 rounds.append(approached(problem, self._tol, self._most))
-            task, model = self._trainer.task, partial(self._trainer.model_of, problem)
+            task, no_facts = self._trainer.task, {"C": C, "history": []}
             if self._is_hinge:
-                facts = {"C": C, "history": []}
-                measured.append(measured_model(task, fold, model(facts), score=self._score))
+                model = problem.model(no_facts)
+                measured.append(measured_model(task, fold, model, score=self._score))
                 continue
             stack, likelihood = self._held[k]
             with examples_numbered(fold.held_rows):
@@ -406,7 +297,7 @@ class _FoldFits:
             held_out = measured_scores(task, fold, scores, lambda *_, of=of_fold: of)
             held_out = held_out._replace(examples=None)
             if self._score is not None:
-                score = checked_score(self._score, model({"C": 0.0, "history": []}), fold)
+                score = checked_score(self._score, problem.model(no_facts), fold)
                 held_out = held_out._replace(score=score)
             self.scores[C].append(scores)
             losses.append(of_fold)

@@ -15,7 +15,7 @@ from structboost.linear.problem import ElasticNet, FoldResult, LinearProblem
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted
-from structboost.solvers.quasi_newton import Evaluate, QuasiNewton
+from structboost.solvers.quasi_newton import QuasiNewton
 
 # Steps of a round.
 _STEPS = 3
@@ -76,10 +76,10 @@ class PrimalLikelihood(LinearProblem):
         stack = stacked_without_gaps(task, X, active)
         self.designs = designs_of(task.kinds, stack, active)
         self._offsets = stack.offsets
+        check_sizes(self.designs, stack, _LARGEST)
         self._matrices = {
             kind: design.matrix(stack.rows[kind]) for kind, design in self.designs.items()
         }
-        check_sizes(self._matrices, _LARGEST)
         random = np.random.RandomState(0)
         problem = Problem(task, X, Y, stack.offsets, example_weights, random)
         self._likelihood = Likelihood(problem, probes=self._uses_sums_of_task)
@@ -93,40 +93,23 @@ class PrimalLikelihood(LinearProblem):
         if l1_ratio and self._bounded.any():
             raise ValueError("l1_ratio is above 0, and scores of the task must not be negative.")
         self._C = 0.0
-        self._solver: Any = None
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.
         self._dual: Any = None
-        self._start = np.zeros(sum(sizes))
+        self._weights = np.zeros(sum(sizes))
         # The solver moves the weights divided by this.
         self._scale: Any = 1.0
         self.primal, self.bound = np.inf, -np.inf
 
     @override
     def begin(self, C: float) -> None:
-        self._restart(C, self._weights())
-
-    def _restart(self, C: float, weights: FloatArray) -> None:
-        """Start the solver at some weights, in the scale of now."""
         self._C = C
-        start, bounded = weights / self._scale, self._bounded
-        evaluate: Evaluate = self._evaluate
+        start, bounded = self._weights / self._scale, self._bounded
+        evaluate: Any = self._evaluate
         if self._penalty.l1_ratio:
             start = np.maximum(np.concatenate((start, -start)), 0.0)
             evaluate, bounded = self._evaluate_parts, np.ones(len(start), bool)
-        if self._solver is None:
-            self._solver = QuasiNewton(evaluate, bounded, start)
-        else:
-            self._solver.begin(start)
+        self._solver = QuasiNewton(evaluate, bounded, start)
         self._measure()
-
-    def _weights(self) -> FloatArray:
-        """Return the current weights."""
-        return self._start if self._solver is None else self._scale * self._solved()
-
-    def _solved(self) -> FloatArray:
-        """Return the weights of the solver, the difference of both parts with an l1 norm."""
-        weights: FloatArray = self._solver.weights
-        return np.subtract(*np.split(weights, 2)) if self._penalty.l1_ratio else weights
 
     def result(self) -> FoldResult:
         """Return the best weights so far."""
@@ -141,7 +124,7 @@ class PrimalLikelihood(LinearProblem):
             n = min(shape[0], len(theirs)) - 1
             matrix[:n], matrix[-1] = theirs[:n], theirs[-1]
             parts.append(matrix.ravel())
-        self._start = np.concatenate(parts)
+        self._weights = np.concatenate(parts)
         self.begin(C)
 
     @override
@@ -152,9 +135,16 @@ class PrimalLikelihood(LinearProblem):
                 break
         self._measure()
 
+    def _measure(self) -> None:
+        weights = self._solver.weights
+        if self._penalty.l1_ratio:
+            weights = np.subtract(*np.split(weights, 2))
+        self._weights = self._scale * weights
+        self.primal, self.bound = self._solver.value, self._dual_value(self._dual)
+
     @override
     def matrices(self) -> Mapping[str, FloatArray]:
-        return self._split(self._weights())
+        return self._split(self._weights)
 
     def _split(self, weights: FloatArray) -> dict[str, FloatArray]:
         out, at = {}, 0
@@ -192,31 +182,23 @@ class PrimalLikelihood(LinearProblem):
             self._dual = direction, entropy
             return
         dual, own_entropy = self._dual
-        change = direction - dual
+        change, rise = direction - dual, entropy - own_entropy
+        low, high = 0.0, 1.0
         if self._penalty.l1_ratio:
-            self._dual = self._mixed(change, entropy - own_entropy)
+            while high - low > _FINE_MEAN:
+                middle = 0.5 * (low + high)
+                weights = self._penalty.best(self._C * (dual + middle * change))
+                if rise > float(weights @ change):
+                    low = middle
+                else:
+                    high = middle
+            self._dual = dual + low * change, own_entropy + low * rise
             return
         size = self._C * float(change @ change)
-        rising = entropy - own_entropy - self._C * float(self._positive(dual) @ change)
-        fraction = min(1.0, max(0.0, rising / size)) if size > 0 else 0.0
-        candidates = [self._dual, (direction, entropy)]
-        candidates.append(
-            (dual + fraction * change, own_entropy + fraction * (entropy - own_entropy))
-        )
-        self._dual = max(candidates, key=self._dual_value)
-
-    def _mixed(self, change: FloatArray, rise: float) -> tuple[FloatArray, float]:
-        """Return the mean of the dual point and a new one that has the best bound."""
-        dual, entropy = self._dual
-        low, high = 0.0, 1.0
-        while high - low > _FINE_MEAN:
-            middle = 0.5 * (low + high)
-            weights = self._penalty.best(self._C * (dual + middle * change))
-            if rise > float(weights @ change):
-                low = middle
-            else:
-                high = middle
-        return dual + low * change, entropy + low * rise
+        slope = rise - self._C * float(self._positive(dual) @ change)
+        fraction = min(1.0, max(0.0, slope / size)) if size > 0 else 0.0
+        mean = dual + fraction * change, own_entropy + fraction * rise
+        self._dual = max((self._dual, (direction, entropy), mean), key=self._dual_value)
 
     def _dual_value(self, dual: tuple[FloatArray, float]) -> float:
         if self._penalty.l1_ratio:
@@ -229,9 +211,6 @@ class PrimalLikelihood(LinearProblem):
         if not self._bounded.any():
             return weights
         return np.where(self._bounded, np.maximum(weights, 0.0), weights)
-
-    def _measure(self) -> None:
-        self.primal, self.bound = self._solver.value, self._dual_value(self._dual)
 
 
 def _product(matrix: Any, slopes: FloatArray) -> FloatArray:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.linear.designs import Design
+from structboost.contract.task import Task
+from structboost.linear.designs import Design, linear_ensemble
+from structboost.model.ensemble import Ensemble
 from structboost.training.history import relative_gap
 
 
@@ -21,6 +23,7 @@ class LinearProblem(ABC):
     Ctrl-C may be raised inside it, and leaves the matrices of the round before.
     """
 
+    task: Task
     designs: Mapping[str, Design]
     primal: float
     bound: float
@@ -38,6 +41,10 @@ class LinearProblem(ABC):
     @abstractmethod
     def matrices(self) -> Mapping[str, FloatArray]:
         """Return the best weights so far, by kind, shape (width, n_channels)."""
+
+    def model(self, facts: Mapping[str, Any]) -> Ensemble:
+        """Return the best weights so far as a model, with which ``facts`` are saved."""
+        return linear_ensemble(self.task.kinds, self.designs, self.matrices(), facts)
 
     def facts(self) -> dict[str, Any]:
         """Return further values of the record of a round."""

@@ -6,36 +6,45 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from structboost._typing import FloatArray, override
 from structboost.contract.one_output import warn_of_one_output
-from structboost.contract.task import Task
+from structboost.contract.task import Task, check_is_task
 from structboost.files.schema import DamagedFileError
-from structboost.linear.designs import linear_ensemble
-from structboost.linear.linear_trainer import LinearFit
+from structboost.linear.problem import LinearProblem
 from structboost.linear.svm_run import HingeProblem
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
+from structboost.progress import ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
-from structboost.runtime.interrupts import deferred_interrupts
-from structboost.training.history import ending_of_passes
-from structboost.training.trainer import iterated_Cs
+from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
+from structboost.training.history import (
+    contradicts,
+    ending_in_words,
+    ending_of_passes,
+    record,
+    warn_of_interruption,
+    warn_of_open_gap,
+)
+from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
     by_position,
     check_examples,
     checked_example_weights,
     checked_positive,
+    checked_relative_gap,
+    checked_whole_number,
     shown,
 )
 
-# Parameters that a file keeps, as plain values.
-_SAVED = {"C": float, "tol": float, "max_epochs": int, "active": list, "average": bool}
+# Parameters that a file keeps beside C, as plain values.
+_SAVED = {"tol": float, "max_epochs": int, "active": list, "average": bool}
 
 
 @dataclass(eq=False, repr=False)
-class StructuredSVM(LinearFit):
+class StructuredSVM(Trainer):
     """Linear structured SVM, trained to a certified duality gap.
 
     The features of the parts replace the weak learners of boosting: a part x scores ``<x, W[:,
@@ -117,9 +126,11 @@ class StructuredSVM(LinearFit):
 
     # How an estimator calls what is minimised.
     _objective = "svm"
+    # What warnings call a round, the largest number of them, and a remedy.
+    _words: ClassVar[tuple[str, str, str]] = ("exact pass", "max_epochs", ", scale the features")
 
     @committed
-    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> StructuredSVM:
+    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> Self:
         """Train on examples ``(X[i], Y[i])``.
 
         Parameters
@@ -146,13 +157,12 @@ class StructuredSVM(LinearFit):
             On Ctrl-C; the best weights so far are kept.
         """
         self._check_parameters(self.C)
+        X, Y, example_weights = checked_set(X, Y, sample_weight)
         began = time.perf_counter()
-        X, Y = by_position(X), by_position(Y)
-        check_examples(X, Y)
-        example_weights = checked_example_weights(sample_weight, len(X))
         with one_blas_thread():
-            problem = self._problem(X, Y, example_weights)
-            self._train(problem, began)
+            problem = self._problem(X, Y, example_weights, self.tol)
+            problem.begin(float(self.C))
+            self._train(problem, float(self.C), self.tol, began)
         if not self.interrupted_:
             is_optimum = partial(problem.is_empty_whatever_C, self.C_)
             warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
@@ -183,9 +193,7 @@ class StructuredSVM(LinearFit):
         ValueError, TypeError, TaskError
             As :meth:`fit` does.
         """
-        X, Y = by_position(X), by_position(Y)
-        check_examples(X, Y)
-        example_weights = checked_example_weights(sample_weight, len(X))
+        X, Y, example_weights = checked_set(X, Y, sample_weight)
         self._check_parameters(C=1.0)
         problem: HingeProblem | None = None
         values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
@@ -196,51 +204,72 @@ class StructuredSVM(LinearFit):
             svm.C = C
             began = time.perf_counter()
             with deferred_interrupts(), one_blas_thread():
-                problem = problem or svm._problem(X, Y, example_weights)
-                svm._train(problem, began)
+                problem = problem or svm._problem(X, Y, example_weights, self.tol)
+                problem.begin(float(C))
+                svm._train(problem, float(C), self.tol, began)
             yield svm
             if svm.interrupted_:
                 return
         if problem is None:
             raise ValueError("Cs is empty; give at least one C.")
 
-    def _problem(
-        self, X: Sequence[Any], Y: Sequence[Any], example_weights: FloatArray
-    ) -> HingeProblem:
+    def _problem(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:
+        """Return the problem of some examples."""
         return HingeProblem(
-            self.task,
-            X,
-            Y,
-            example_weights,
-            tol=self.tol,
-            active=self.active,
-            average=self.average,
-            random_state=self.random_state,
-            standardise=False,
-        )
+            self.task, X, Y, example_weights, tol=tol, active=self.active, average=self.average,
+            random_state=self.random_state, standardise=False,
+        )  # fmt: skip
 
-    def _train(self, problem: HingeProblem, began: float) -> None:
-        problem.begin(float(self.C))
-        self._follow(
-            problem,
-            float(self.C),
-            tol=self.tol,
-            most=self.max_epochs,
-            began=began,
-        )
-        facts = {
+    def _train(
+        self, problem: LinearProblem, C: float, tol: float, began: float, **facts: Any
+    ) -> None:
+        """Make rounds until an end, set the attributes of the fit, and warn of an open gap."""
+        most, (unit, limit, remedy) = int(self.max_epochs), self._words
+        label = f"{self._objective} over linear, C {C:.4g}  "
+        bar = ProgressBar(tol, most, label) if self.verbose else None
+        certified, self.history_, self.interrupted_ = problem.is_exact, [], False
+        try:
+            for round_ in range(1, most + 1):
+                problem.improve()
+                primal, bound = problem.primal, problem.bound
+                certified = certified and not contradicts(self.history_, primal, bound)
+                seconds = time.perf_counter() - began
+                of_round = {"certified": certified, **problem.facts(), "seconds": seconds}
+                self.history_.append(record(round_, primal, bound, **of_round))
+                if bar is not None:
+                    bar(self.history_[-1], self)
+                if self.history_[-1]["gap"] <= tol:
+                    break
+            raise_if_interrupted()
+        except KeyboardInterrupt:
+            if not self.history_:
+                raise
+            self.interrupted_ = True
+        last, self.C_ = self.history_[-1], C
+        self.objective_ = last["primal"]
+        self.ending_ = ending_of_passes(self.history_, tol, interrupted=self.interrupted_)
+        if bar is not None:
+            bar.end(ending_in_words(self.ending_))
+        saved = {name: plain(getattr(self, name)) for name, plain in _SAVED.items()}
+        facts |= {
             "trainer": StructuredSVM.__name__,
-            "C": self.C_,
+            "C": C,
             "history": self.history_,
             "objective": self.objective_,
-            "certified": bool(self.history_[-1]["certified"]),
+            "certified": bool(last["certified"]),
             "ending": self.ending_,
             "interrupted": self.interrupted_,
-            "parameters": {name: plain(getattr(self, name)) for name, plain in _SAVED.items()},
-            "n_known": problem.n_known,
+            "parameters": {"C": C, **saved},
+            "n_known": {
+                kind: problem.designs[kind].width - self.task.kinds[kind].has_bias
+                for kind in self.active
+            },
         }
-        self.model_ = linear_ensemble(self.task.kinds, problem.designs, problem.matrices(), facts)
-        self._warn(self.tol, unit="exact pass", limit="max_epochs", remedy=", scale the features")
+        self.model_ = problem.model(facts)
+        if self.interrupted_:
+            warn_of_interruption(len(self.history_), unit)
+        elif last["gap"] > tol:
+            warn_of_open_gap(last["gap"], tol, len(self.history_), limit, f"{remedy}, or lower C")
 
     @property
     def w_(self) -> Any:
@@ -257,7 +286,7 @@ class StructuredSVM(LinearFit):
     @override
     def _parameters_in(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
         parameters: dict[str, Any] = facts["parameters"]
-        if set(parameters) != set(_SAVED):
+        if set(parameters) != {"C", *_SAVED}:
             raise DamagedFileError("it has other parameters than those of StructuredSVM")
         return parameters
 
@@ -272,7 +301,11 @@ class StructuredSVM(LinearFit):
         return trainer
 
     def _check_parameters(self, C: Any) -> None:
-        self._check_numbers(C, self.max_epochs, "max_epochs")
+        check_is_task(self.task)
+        checked_positive(C, "C")
+        checked_positive(self.tol, "tol")
+        checked_relative_gap(self.tol, "tol")
+        checked_whole_number(self.max_epochs, self._words[1])
         is_list = isinstance(self.active, Sequence | Set) and not isinstance(
             self.active, str | bytes
         )
@@ -281,3 +314,10 @@ class StructuredSVM(LinearFit):
                 f"active is {shown(self.active)}; give a list of kinds of the task, which has "
                 f"{list(self.task.kinds)}."
             )
+
+
+def checked_set(X: Any, Y: Any, sample_weight: Any) -> tuple[Any, Any, FloatArray]:
+    """Return examples by position, and their weights in the risk."""
+    X, Y = by_position(X), by_position(Y)
+    check_examples(X, Y)
+    return X, Y, checked_example_weights(sample_weight, len(X))

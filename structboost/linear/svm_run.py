@@ -22,7 +22,6 @@ from sklearn.utils import check_random_state
 from structboost._typing import FloatArray, override
 from structboost.contract.calls import separation, stacked
 from structboost.contract.exactness import check_found, probe_argmax
-from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.linear.designs import Design, check_sizes, designs_of, stacked_without_gaps
@@ -98,10 +97,9 @@ class HingeProblem(LinearProblem):
         self.designs: Mapping[str, Design] = designs_of(
             task.kinds, stack, active, standardise=standardise
         )
-        rows = {kind: design.features(stack.rows[kind]) for kind, design in self.designs.items()}
-        self.n_known = {kind: int(stack.rows[kind].max(initial=-1)) + 1 for kind in active}
-        check_sizes(rows, _LARGEST)
-        self._parts = LinearScores(self.task.kinds, StackedParts(rows, stack.offsets), self.n_known)
+        check_sizes(self.designs, stack, _LARGEST)
+        matrices = {k: design.matrix(stack.rows[k]) for k, design in self.designs.items()}
+        self._parts = LinearScores(self.task.kinds, matrices, stack.offsets)
         random = check_random_state(random_state)
         self._solver = BlockFrankWolfe(self._parts, example_weights, random)
         self._truth = KeptTruth()
@@ -144,9 +142,9 @@ class HingeProblem(LinearProblem):
         """Divide the number of examples by the mean square of the features of one."""
         squares = 0.0
         for kind, rows in stacked(self.task, self._X).rows.items():
-            features = rows >= 0 if kind in self.n_known else self.designs[kind].features(rows)
-            values = features.data if sparse.issparse(features) else np.asarray(features)
-            squares += float(np.square(values, dtype=np.float64).sum())
+            last = -1 if self.task.kinds[kind].has_bias else None
+            table = self.designs[kind].matrix(rows)[:, :last]
+            squares += float(np.square(table.data if sparse.issparse(table) else table).sum())
         unit = len(self._X) ** 2 / squares if squares > 0 else 1.0
         # Squares of tiny features are too small for a float.
         return unit if np.isfinite(unit) else 1.0

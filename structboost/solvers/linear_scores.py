@@ -79,11 +79,10 @@ class LinearScores(Scores):
     Parameters
     ----------
     kinds : dict of str to PartKind
-    stack : StackedParts
-        Rows of a kind may be a sparse array by rows.
-    active : dict of str to int
-        Number of features of the kinds whose rows are indices of active features, each of value 1,
-        filled up with -1.  Larger indices are left out.
+    matrices : dict of str to ndarray or csr_array, shape (n_parts, width)
+        Features of all parts, and the bias.
+    offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
+        First part of each example, by kind.
 
     Raises
     ------
@@ -102,26 +101,19 @@ class LinearScores(Scores):
     """
 
     def __init__(
-        self, kinds: Mapping[str, PartKind], stack: StackedParts, active: Mapping[str, int]
+        self,
+        kinds: Mapping[str, PartKind],
+        matrices: Mapping[str, Any],
+        offsets: Mapping[str, IntArray],
     ) -> None:
-        self.offsets = stack.offsets
-        tables: dict[str, Any] = {}
+        self.offsets = offsets
         for kind, part in kinds.items():
-            rows = stack.rows[kind]
-            if kind in active:
-                tables[kind] = active_matrix(rows, active[kind], with_bias=part.has_bias)
-            elif sparse.issparse(rows):
-                tables[kind] = sparse_matrix(rows, with_bias=part.has_bias)
-            else:
-                table = np.asarray(rows, dtype=np.float64)
-                constant = np.ones((len(table), int(part.has_bias)))
-                tables[kind] = np.column_stack((table, constant))
             if not part.has_bias:
-                self._check_not_negative(kind, tables[kind])
-        self._matrices = {kind: table for kind, table in tables.items() if sparse.issparse(table)}
+                self._check_not_negative(kind, matrices[kind])
+        self._matrices = {kind: table for kind, table in matrices.items() if sparse.issparse(table)}
         # Sparse features come first, so that their indices stand at the places of their values.
         values = {kind: matrix.data for kind, matrix in self._matrices.items()}
-        values |= {kind: table.ravel() for kind, table in tables.items() if kind not in values}
+        values |= {kind: table.ravel() for kind, table in matrices.items() if kind not in values}
         starts = starts_of([of_kind.size for of_kind in values.values()])
         first_feature = dict(zip(values, starts.tolist(), strict=False))
         indices = [matrix.indices for matrix in self._matrices.values()]
@@ -132,7 +124,7 @@ class LinearScores(Scores):
         self.layouts = []
         self.n_weights = self.n_scores = 0
         for kind, part in kinds.items():
-            (n_rows, n_columns), n_channels = tables[kind].shape, part.n_channels
+            (n_rows, n_columns), n_channels = matrices[kind].shape, part.n_channels
             self.layouts.append(
                 KindLayout(
                     kind, n_rows, n_columns, n_channels, not part.has_bias, kind in self._matrices,
@@ -215,26 +207,6 @@ class LinearScores(Scores):
                 f"parts(X[{i}]) has a negative feature for kind {kind!r}, whose scores must not be "
                 "negative; shift the feature, or give its positive and negative part as two."
             )
-
-
-def active_matrix(rows: NDArray[Any], n_features: int, *, with_bias: bool) -> sparse.csr_array:
-    """Convert rows of indices to a 0/1 matrix, with ones for the bias as last column."""
-    columns = np.where(rows < n_features, rows, -1).astype(np.int32)
-    if with_bias:
-        columns = np.column_stack((columns, np.full(len(rows), n_features, np.int32)))
-    used = columns >= 0
-    indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
-    entries = np.ones(int(indptr[-1]))
-    return sparse.csr_array((entries, columns[used], indptr), (len(rows), n_features + with_bias))
-
-
-def sparse_matrix(rows: Any, *, with_bias: bool) -> sparse.csr_array:
-    """Convert sparse rows to double precision, with ones for the bias as last column."""
-    table = sparse.csr_array(rows, dtype=np.float64)
-    if not with_bias:
-        return table
-    constant = sparse.csr_array(np.ones((table.shape[0], 1)))
-    return sparse.hstack((table, constant), format="csr")
 
 
 class FoundOutputs(NamedTuple):

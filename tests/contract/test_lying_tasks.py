@@ -210,7 +210,7 @@ HINGES = {
         task, C=20.0, tol=0.05, max_rounds=60, formulation=NormBoundedHinge()
     ),
     "svm": lambda task: StructuredSVM(task, C=20.0, tol=0.05, random_state=0),
-    "linear": lambda task: LinearTrainer(task, C=20.0, tol=0.05, max_rounds=200),
+    "linear": lambda task: LinearTrainer(task, C=20.0, tol=0.05, max_epochs=200),
 }
 
 

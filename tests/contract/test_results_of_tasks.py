@@ -31,11 +31,11 @@ TRAINERS = {
     "one_slack": lambda task: StructBoost(task, C=5.0, max_rounds=3),
     "m_slack": lambda task: StructBoost(task, C=5.0, max_rounds=3, formulation="m_slack"),
     "svm": lambda task: StructuredSVM(task, max_epochs=3),
-    "linear": lambda task: LinearTrainer(task, C=1.0, tol=0.1, max_rounds=3),
+    "linear": lambda task: LinearTrainer(task, C=1.0, tol=0.1, max_epochs=3),
 }
 LIKELIHOODS = {
     "log": lambda task: StructBoost(task, C=5.0, max_rounds=3, formulation="log"),
-    "likelihood": lambda task: LinearTrainer(task, loss="log_loss", C=1.0, tol=0.1, max_rounds=3),
+    "likelihood": lambda task: LinearTrainer(task, loss="log_loss", C=1.0, tol=0.1, max_epochs=3),
 }
 
 

@@ -11,10 +11,9 @@ from scipy.special import logsumexp, softmax
 
 from structboost import StructBoostTagger
 from structboost.errors import TaskError
-from structboost.inference.chain import space_of_sums
+from structboost.linear.chain import DualChain, PrimalChain, chain_problem
+from structboost.linear.chain_passes import slopes_of, space_of_pass
 from structboost.linear.designs import SameColumns
-from structboost.linear.dual_chain import DualChain, chain_problem
-from structboost.linear.primal_chain import PrimalChain, slopes_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.problem import ElasticNet
 from structboost.tasks.chain import ChainTask, Stretch, labelled_stretches
@@ -114,6 +113,12 @@ class Problem:
         return objective
 
 
+def improve(problem, n=1):
+    """Make rounds, whatever their gap."""
+    for _ in range(n):
+        problem.improve()
+
+
 def flat(problem):
     """All weights, kind after kind."""
     matrices = problem.matrices()
@@ -140,8 +145,6 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_optimum_and_bounds_are_those_of_an_independent_solver(solver, case):
     C, l1_ratio = case.get("C", 6.0), case.get("l1_ratio", 0.0)
-    if solver is DualChain and l1_ratio and "steps" in case:
-        pytest.skip("the dual solver has no l1 norm beside features of steps")
     examples = Problem(**{name: of for name, of in case.items() if name not in ("C", "l1_ratio")})
     problem = examples.solver(solver, l1_ratio=l1_ratio)
     problem.begin(C)
@@ -181,18 +184,16 @@ def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second, c
     part = examples.solver(first, rows, **options)
     for C in (10.0, 20.0):
         part.begin(C)
-        for _ in range(60):
-            part.improve()
+        improve(part, 60)
     warm, cold = (examples.solver(second, **options) for _ in range(2))
     warm.adopt(part.result(), rows, 30.0)
     cold.begin(30.0)
-    warm.improve()
-    cold.improve()
+    improve(warm)
+    improve(cold)
     if first is second or second is PrimalChain:
         assert warm.primal < cold.primal
     for problem in (warm, cold):
-        for _ in range(100):
-            problem.improve()
+        improve(problem, 100)
     assert warm.primal == pytest.approx(cold.primal, rel=1e-3)
     assert warm.bound <= cold.primal * (1 + 1e-9)
 
@@ -205,8 +206,7 @@ def test_a_weight_of_two_is_an_example_twice(solver):
         X, Y = [examples.X[i] for i in rows], [examples.Y[i] for i in rows]
         problem = solver(examples.task, X, Y, np.array(weights) / 13, active=["token"])
         problem.begin(6.0)
-        for _ in range(60):
-            problem.improve()
+        improve(problem, 60)
         ends.append((problem.primal, problem.bound))
     assert ends[0] == pytest.approx(ends[1], rel=1e-5)
 
@@ -221,8 +221,7 @@ def test_large_scores_and_empty_sequences_end_in_finite_weights(solver, has_step
     problem = solver(task, X, Y, np.full(3, 1 / 3), active=["token", "step"][: 1 + has_steps])
     for C, gap in ((1e9, np.inf), (1.0, 1e-3)):
         problem.begin(C)
-        for _ in range(40):
-            problem.improve()
+        improve(problem, 40)
         assert np.isfinite(flat(problem)).all()
         assert np.isfinite([problem.primal, problem.bound]).all()
         assert problem.bound <= problem.primal * (1 + 1e-6)
@@ -236,16 +235,14 @@ def test_a_forbidden_tag_of_training_is_named():
 
 
 def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
-    plain, steps = Problem(), Problem(steps=True)
+    both = Problem(), Problem(steps=True)
     long = ChainTask(2), [np.zeros((300, 1), int)], [np.zeros(300, int)], np.ones(1)
     assert isinstance(chain_problem(*long, active=["token"]), PrimalChain)
-    for examples in (plain, steps):
-        assert isinstance(examples.solver(chain_problem), DualChain)
-    assert isinstance(plain.solver(chain_problem, l1_ratio=0.1), DualChain)
-    assert isinstance(steps.solver(chain_problem, l1_ratio=0.1), PrimalChain)
-    monkeypatch.setattr("structboost.linear.dual_chain._MOST_PAIRS", 10)
-    monkeypatch.setattr("structboost.linear.dual_chain._MOST_PAIRS_OF_STEPS", 10)
-    for examples in (plain, steps):
+    for examples in both:
+        assert isinstance(examples.solver(chain_problem, l1_ratio=0.1), DualChain)
+    monkeypatch.setattr("structboost.linear.chain._MOST_PAIRS", 10)
+    monkeypatch.setattr("structboost.linear.chain._MOST_PAIRS_OF_STEPS", 10)
+    for examples in both:
         assert isinstance(examples.solver(chain_problem), PrimalChain)
 
 
@@ -269,8 +266,7 @@ def test_pairs_that_training_lacks_score_zero_at_the_optimum():
         return value, slope[: len(weights)] * has_weight
 
     best = minimize(of_seen, np.zeros(len(has_weight)), jac=True, tol=1e-10).fun
-    for _ in range(60):
-        problem.improve()
+    improve(problem, 60)
     assert [problem.primal, problem.bound] == pytest.approx([best] * 2, rel=1e-4)
     assert not problem.matrices()["step"][-1][~seen].any()
 
@@ -292,9 +288,11 @@ def test_sums_over_listed_pairs_equal_sums_over_all(largest, has_forbidden):
         ends = []
         for listed in (np.zeros(0, np.int64), np.union1d(seen, np.flatnonzero(penalties[0] < 0))):
             slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
-            space = *np.empty((2, 7, n_tags)), space_of_sums(starts, n_tags), *np.empty((2, 1, 25))
+            rows = np.zeros(0, np.int32), np.zeros(6, np.int64), np.ones(1), *np.zeros((2, 5, 0))
+            pairs = (*rows[:4], np.zeros(5)), np.arange(6), None
+            space = space_of_pass(starts, n_tags, has_steps=False)
             sums = slopes_of(
-                slopes, transitions, None, sequences, penalties, listed, space, of_pairs
+                slopes, transitions, pairs, sequences, penalties, listed, space, of_pairs
             )
             ends.append((*sums, slopes, of_pairs[:, seen]))
         for by_list, by_all in zip(*ends, strict=True):

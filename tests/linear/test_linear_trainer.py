@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning
-from structboost.linear.dual_chain import DualChain
+from structboost.linear.chain import DualChain
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.model.ensemble import model_marginals, model_predictions
@@ -72,18 +72,18 @@ def test_bounded_weights_end_at_the_optimum_of_a_solver_with_bounds():
     problem.begin(10.0)
     bounds = [(0, None) if b else (None, None) for b in problem._bounded]
     start = np.zeros(len(bounds))
-    best = minimize(problem._evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds).fun
+    best = minimize(problem._evaluate, start, jac=True, method="SLSQP", bounds=bounds).fun
     fresh = PrimalLikelihood(Signed(), X, Y, np.full(20, 1 / 20))
     fresh.begin(10.0)
     for _ in range(20):
         fresh.improve()
-        assert fresh.bound <= best * (1 + 1e-9)
+        assert fresh.bound <= best * (1 + 1e-7)
     assert [fresh.bound, fresh.primal] == pytest.approx([best, best], rel=1e-3)
     assert (fresh.matrices()["edge"] >= 0).all()
 
 
 def fitted(task, X, Y, C, **settings):
-    return LinearTrainer(task, loss="log_loss", C=C, tol=1e-4, max_rounds=400, **settings).fit(X, Y)
+    return LinearTrainer(task, loss="log_loss", C=C, tol=1e-4, max_epochs=400, **settings).fit(X, Y)
 
 
 def test_classes_are_those_of_logistic_regression_on_standardised_features():
@@ -114,7 +114,7 @@ def test_label_sets_of_a_sparse_table_are_one_logistic_regression_for_each_label
 
 
 def chain_trainer(**settings):
-    own = {"C": 30.0, "tol": 0.01, "max_rounds": 100, "active": ["token"], "problem": DualChain}
+    own = {"C": 30.0, "tol": 0.01, "max_epochs": 100, "active": ["token"], "problem": DualChain}
     return LinearTrainer(ChainTask(3), loss="log_loss", **own | settings)
 
 
@@ -229,7 +229,7 @@ def interrupt(monkeypatch, round_):
 def test_rounds_that_do_not_suffice_are_warned_of():
     X, Y = chain_data()
     with pytest.warns(ConvergenceWarning, match="max_rounds = 1"):
-        chain_trainer(tol=1e-6, max_rounds=1).fit(X, Y)
+        chain_trainer(tol=1e-6, max_epochs=1).fit(X, Y)
 
 
 def test_constant_features_get_no_weight():

@@ -411,4 +411,4 @@ def test_the_variances_of_columns_beside_names_sum_to_five():
     kinds = dict.fromkeys(rows, PartKind(2))
     for active, total in ((["token"], 5.0), ([], 50.0)):
         design = designs_of(kinds, stack, active)["vector"]
-        assert np.isclose(design.features(rows["vector"]).var(axis=0).sum(), total)
+        assert np.isclose(design.matrix(rows["vector"]).var(axis=0).sum(), total)

@@ -118,7 +118,7 @@ def test_a_score_decides_in_place_of_the_loss():
 
     for trainer in (
         StructBoost(MulticlassTask(2), C="auto", max_rounds=5),
-        LinearTrainer(MulticlassTask(2), C="auto", tol=0.1, max_rounds=5),
+        LinearTrainer(MulticlassTask(2), C="auto", tol=0.1, max_epochs=5),
     ):
         of_one = Fold(X[:300], Y[:300, 0], None, X[300:], Y[300:, 0], held_rows=fold.held_rows)
         trainer.fit(X, Y[:, 0], folds=[of_one], score=smallest_C)

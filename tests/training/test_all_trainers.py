@@ -34,9 +34,9 @@ TRAINERS = {
     ),
     "log": lambda task: StructBoost(task, C=5.0, tol=0.2, max_rounds=5, formulation="log"),
     "svm": lambda task: StructuredSVM(task, C=1.0, tol=0.2, max_epochs=5, random_state=0),
-    "linear": lambda task: LinearTrainer(task, C=1.0, tol=0.2, max_rounds=5, random_state=0),
+    "linear": lambda task: LinearTrainer(task, C=1.0, tol=0.2, max_epochs=5, random_state=0),
     "likelihood": lambda task: LinearTrainer(
-        task, loss="log_loss", C=1.0, tol=0.2, max_rounds=5, random_state=0
+        task, loss="log_loss", C=1.0, tol=0.2, max_epochs=5, random_state=0
     ),
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -168,7 +168,7 @@ def test_a_repr_of_a_fitted_trainer_has_the_words_of_a_face(make, chains, tmp_pa
     assert words.startswith("minimised ")
     assert words.endswith(trainer.ending_text_)
     assert trainer.gap_text_ in words
-    if isinstance(trainer, StructBoost | StructuredSVM):
+    if type(trainer) in (StructBoost, StructuredSVM):
         trainer.save(tmp_path / "model")
         assert repr(type(trainer).load(tmp_path / "model", task)).endswith(words)
 
