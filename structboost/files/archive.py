@@ -3,9 +3,9 @@
 The layout is that of ``numpy.savez``: a zip with one ``.npy`` member for each array, and one for
 the bytes of the header.  The header holds a checksum of everything else.
 
-Reading trusts nothing.  It begins with the directory of the zip and the declared types and shapes:
-their total size is limited by the size of the file, and they must fit the schema of the format.
-Only then is memory allocated, and checksum and entries are checked.  No code of a file is ever run.
+Reading trusts nothing.  The total size of the arrays is limited by the size of the file before any
+is read.  Header, checksum, and types, shapes and entries of the arrays are checked, the latter by
+the schema of the format.  No code of a file is ever run.
 """
 
 from __future__ import annotations
@@ -13,34 +13,23 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import os
-import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.files.atomic_write import checked_path, checked_target, regular_file, whole_file
-from structboost.files.schema import (
-    DamagedFileError,
-    Declared,
-    Schema,
-    check_names,
-    checked_arrays,
-    checked_sizes,
-)
+from structboost.files.atomic_write import checked_target, regular_file, write_whole
+from structboost.files.schema import DamagedFileError, Schema, checked_arrays
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 _HEADER, _CHECKSUM = "header", "checksum"
-_SUFFIX = ".npy"
 # Arrays may be this many times as large as their file, or this many bytes.  Zeros would deflate to
 # a thousandth.
 _MOST_EXPANSION = 128
@@ -91,14 +80,17 @@ class ArchiveFormat:
         work.
         """
         checked_target(path)
-        encoded = self._encoded(header, arrays)
-        with whole_file(path) as file:
-            _write(file, encoded, arrays)
+        write_whole(path, self.to_bytes(header, arrays))
 
     def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
         """Return the content of the file that :meth:`write` would write."""
+        plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
+        try:
+            checked_arrays(self.schema(plain, arrays.keys()), arrays)
+        except DamagedFileError as error:
+            raise ValueError(f"This {self.what} cannot be saved: {error}.") from error
         file = io.BytesIO()
-        _write(file, self._encoded(header, arrays), arrays)
+        _write(file, json.dumps({**plain, _CHECKSUM: _checksum(plain, arrays)}).encode(), arrays)
         return file.getvalue()
 
     def read(self, path: str | PathLike[str]) -> tuple[Header, Arrays]:
@@ -106,42 +98,36 @@ class ArchiveFormat:
 
         Raises
         ------
+        FileNotFoundError
+            If there is no such file.
         ValueError
             As ``error``, if the file has another format or version, or is damaged.
         """
-        if checked_path(path).exists():
-            regular_file(path, self.what, self.error)
-        with self.damage(path), Path(path).open("rb") as file:
-            return self._read(
-                file, path, max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
-            )
+        with self._members(path) as (header, members):
+            return self._checked(header, members)
 
     def header(self, path: str | PathLike[str]) -> Header:
         """Read the header of a file, without its arrays and without comparing checksums.
 
-        ValueError from :meth:`read`.
+        Errors are those of :meth:`read`.
         """
-        regular_file(path, self.what, self.error)
-        most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(path).st_size)
-        with self.damage(path), zipfile.ZipFile(path) as archive:
-            return self._header(archive, _members(archive, most_bytes), path)
+        with self._members(path) as (header, _):
+            return header
 
     @contextmanager
     def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
         """Open header and arrays of a file for a block that decodes them.
 
-        Errors of the block count as damage of the file.  Other errors are those of :meth:`read`,
-        and FileNotFoundError if there is no such file.
+        Errors of the block count as damage of the file.  Other errors are those of :meth:`read`.
         """
-        regular_file(path, "model file", self.error)
         content = self.read(path)
         with self.damage(path):
             yield content
 
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
         """Decode bytes of :meth:`to_bytes`, with ``name`` for errors."""
-        with self.damage(name):
-            return self._read(io.BytesIO(content), name, _ALWAYS_ALLOWED)
+        with self.damage(name), _loaded(io.BytesIO(content), _ALWAYS_ALLOWED) as members:
+            return self._checked(self._header(members, name), members)
 
     @contextmanager
     def damage(self, path: str | PathLike[str]) -> Iterator[None]:
@@ -155,49 +141,22 @@ class ArchiveFormat:
         except self.error:
             raise
         except Exception as error:
-            reason = (
-                str(error)
-                if isinstance(error, DamagedFileError)
-                else f"{type(error).__name__}: {error}"
-            )
+            kind = "" if isinstance(error, DamagedFileError) else f"{type(error).__name__}: "
             raise self.error(
-                f"{path} is not a {self.what}, or is damaged ({reason}); {self.remedy}."
+                f"{path} is not a {self.what}, or is damaged ({kind}{error}); {self.remedy}."
             ) from error
 
-    def _encoded(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-        """Encode the header with its checksum, after checking that all can be read again."""
-        plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
-        try:
-            checked_arrays(self.schema(plain, arrays.keys()), arrays)
-        except DamagedFileError as error:
-            raise ValueError(f"This {self.what} cannot be saved: {error}.") from error
-        return json.dumps({**plain, _CHECKSUM: _checksum(plain, arrays)}).encode()
+    @contextmanager
+    def _members(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Any]]:
+        """Open a file, with its header and its arrays, which are read when they are used."""
+        file = regular_file(path, self.what, self.error)
+        with self.damage(path):
+            most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(file).st_size)
+            with file.open("rb") as stream, _loaded(stream, most_bytes) as members:
+                yield self._header(members, path), members
 
-    def _read(
-        self, file: IO[bytes], path: str | PathLike[str], most_bytes: int
-    ) -> tuple[Header, Arrays]:
-        with zipfile.ZipFile(file) as archive:
-            members = _members(archive, most_bytes)
-            header = self._header(archive, members, path)
-            expected = header.pop(_CHECKSUM)
-            schema = self.schema(header, members.keys())
-            check_names(schema, members)
-            checked_sizes(schema, {name: member.declared for name, member in members.items()})
-            arrays = {name: _array(archive, member) for name, member in members.items()}
-        if expected != _checksum(header, arrays):
-            raise DamagedFileError("its checksum does not fit its content")
-        return header, checked_arrays(schema, arrays)
-
-    def _header(
-        self, archive: zipfile.ZipFile, members: dict[str, _Member], path: str | PathLike[str]
-    ) -> Header:
-        if _HEADER not in members:
-            raise DamagedFileError("it has no header")
-        header: Header = json.loads(_array(archive, members.pop(_HEADER)).tobytes().decode())
-        self._check_kind(header, path)
-        return header
-
-    def _check_kind(self, header: Any, path: str | PathLike[str]) -> None:
+    def _header(self, members: Any, path: str | PathLike[str]) -> Header:
+        header: Header = json.loads(members[_HEADER].tobytes().decode())
         if not isinstance(header, dict):
             raise DamagedFileError("its header is not an object")
         format_name, version = header["format"], header["version"]
@@ -211,15 +170,24 @@ class ArchiveFormat:
                 f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
                 f"reads version {self.version}. Update structboost, or {self.remedy}."
             )
+        return header
+
+    def _checked(self, header: Header, members: Any) -> tuple[Header, Arrays]:
+        names = set(members.files) - {_HEADER}
+        expected, schema = header.pop(_CHECKSUM), self.schema(header, names)
+        arrays = {name: members[name] for name in names}
+        if expected != _checksum(header, arrays):
+            raise DamagedFileError("its checksum does not fit its content")
+        return header, checked_arrays(schema, arrays)
 
 
-class _Member(NamedTuple):
-    """Array in a zip, with its place and its declaration."""
-
-    info: zipfile.ZipInfo
-    offset: int
-    declared: Declared
-    fortran_order: bool
+@contextmanager
+def _loaded(file: IO[bytes], most_bytes: int) -> Iterator[Any]:
+    """Open the arrays of a zip by their names, within the limit of their total size."""
+    with np.load(file, allow_pickle=False) as members:
+        if sum(info.file_size for info in members.zip.infolist()) > most_bytes:
+            raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
+        yield members
 
 
 def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -232,55 +200,6 @@ def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]]) -
     file.seek(0)
     file.truncate()
     np.savez(file, **members)
-
-
-def _members(archive: zipfile.ZipFile, most_bytes: int) -> dict[str, _Member]:
-    """Return the arrays of a zip by their names, within the limit of their total size."""
-    members: dict[str, _Member] = {}
-    total = 0
-    for info in archive.infolist():
-        name = info.filename.removesuffix(_SUFFIX)
-        if not info.filename.endswith(_SUFFIX) or name in members:
-            raise DamagedFileError(f"it has a member {info.filename!r:.60}")
-        members[name] = _declaration(archive, info)
-        total += info.file_size
-        if total > most_bytes:
-            raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
-    return members
-
-
-def _declaration(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    with archive.open(info) as stream:
-        version = np.lib.format.read_magic(stream)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran_order, dtype = read(stream)
-        offset = stream.tell()
-    if dtype.hasobject or any(size < 0 for size in shape):
-        raise DamagedFileError(
-            f"its member {info.filename!r:.60} declares {dtype} of shape {shape}"
-        )
-    if info.file_size != offset + math.prod(shape) * dtype.itemsize:
-        raise DamagedFileError(
-            f"its member {info.filename!r:.60} has another size than it declares"
-        )
-    return _Member(info, offset, Declared(dtype, shape), fortran_order)
-
-
-def _array(archive: zipfile.ZipFile, member: _Member) -> NDArray[Any]:
-    """Read one array, verifying the checksum of the zip at its end."""
-    dtype, shape = member.declared
-    with archive.open(member.info) as stream:
-        stream.seek(member.offset)
-        content = stream.read(member.info.file_size - member.offset)
-        if len(content) != member.info.file_size - member.offset or stream.read(1):
-            raise DamagedFileError(
-                f"its member {member.info.filename!r:.60} has another size than it declares"
-            )
-    flat = np.frombuffer(content, dtype) if content else np.zeros(0, dtype)
-    return flat.reshape(shape, order="F" if member.fortran_order else "C").copy(order="K")
 
 
 def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:

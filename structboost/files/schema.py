@@ -13,10 +13,10 @@ first array with that dimension alone; all others must agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,13 +84,6 @@ class Part:
 Schema = Mapping[str, Part]
 
 
-class Declared(NamedTuple):
-    """Type and shape of an array."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
 def prefixed(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays under names with ``prefix`` in front."""
     return {prefix + name: array for name, array in arrays.items()}
@@ -101,65 +94,28 @@ def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def check_names(schema: Schema, names: Iterable[str]) -> None:
-    """Raise DamagedFileError unless the names are those of the schema."""
-    expected = {
-        prefix + name: array
-        for prefix, part in schema.items()
-        for name, array in part.arrays.items()
-    }
-    actual = set(names)
-    for name, array in expected.items():
-        if name not in actual and not array.optional:
-            raise DamagedFileError(f"it lacks the array {name!r}")
-    for name in actual - expected.keys():
-        raise DamagedFileError(f"it has an array {name!r:.60}")
-
-
-def checked_sizes(schema: Schema, declared: Mapping[str, Declared]) -> dict[str, dict[str, int]]:
-    """Derive the dimensions of each part, or raise DamagedFileError for a bad type or shape."""
-    sizes: dict[str, dict[str, int]] = {}
-    for prefix, part in sorted(schema.items()):
-        known_sizes = dict(sizes.get("", {}))
-        known_sizes |= {name: _number(size, known_sizes) for name, size in part.sizes.items()}
-        sizes[prefix] = known_sizes
-        of_part = {
-            prefix + name: (array, declared[prefix + name])
-            for name, array in part.arrays.items()
-            if prefix + name in declared
-        }
-        for name, (array, actual) in of_part.items():
-            if len(array.shape) != len(actual.shape):
-                raise DamagedFileError(f"the array {name!r} has shape {actual.shape}")
-            for dimension, size in zip(array.shape, actual.shape, strict=True):
-                if isinstance(dimension, str) and dimension.isidentifier():
-                    known_sizes.setdefault(dimension, size)
-        for name, (array, actual) in of_part.items():
-            expected = tuple(_number(dimension, known_sizes) for dimension in array.shape)
-            if actual.shape != expected:
-                raise DamagedFileError(
-                    f"the array {name!r} has shape {actual.shape}, not {expected}"
-                )
-            # Arrays without entries were written with any type.
-            if actual.dtype != array.dtype and 0 not in actual.shape:
-                raise DamagedFileError(
-                    f"the array {name!r} has type {actual.dtype}, not {array.dtype}"
-                )
-    return sizes
-
-
 def checked_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the arrays, or raise DamagedFileError unless they fit the schema."""
-    check_names(schema, arrays)
-    sizes = checked_sizes(
-        schema, {name: Declared(array.dtype, array.shape) for name, array in arrays.items()}
-    )
-    checked = {}
-    for prefix, part in schema.items():
-        for name, array in part.arrays.items():
-            if prefix + name in arrays:
-                _check_entries(prefix + name, array, arrays[prefix + name], sizes[prefix])
-                checked[prefix + name] = arrays[prefix + name].astype(array.dtype, copy=False)
+    checked: dict[str, NDArray[Any]] = {}
+    shared: dict[str, int] = {}
+    for prefix, part in sorted(schema.items()):
+        of_part = below(prefix, {n: arrays[n] for n in arrays if n[len(prefix) :] in part.arrays})
+        sizes = dict(shared)
+        sizes |= {name: _number(size, sizes) for name, size in part.sizes.items()}
+        for name, expected in part.arrays.items():
+            if name not in of_part and not expected.optional:
+                raise DamagedFileError(f"it lacks the array {prefix + name!r}")
+        for name, array in of_part.items():
+            for dimension, size in zip(part.arrays[name].shape, array.shape, strict=False):
+                if isinstance(dimension, str) and dimension.isidentifier():
+                    sizes.setdefault(dimension, size)
+        for name, array in of_part.items():
+            _check(f"the array {prefix + name!r}", part.arrays[name], array, sizes)
+            checked[prefix + name] = array.astype(part.arrays[name].dtype, copy=False)
+        if not prefix:
+            shared = sizes
+    for name in arrays.keys() - checked:
+        raise DamagedFileError(f"it has an array {name!r:.60}")
     return checked
 
 
@@ -177,25 +133,16 @@ def damaged_content() -> Iterator[None]:
 def whole_number(value: Any, name: str, low: int = 0, high: int = _MOST) -> int:
     """Return an int of a header, or raise DamagedFileError if it is bad or out of range."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise DamagedFileError(f"its {name} is {_short(value)}")
+        raise DamagedFileError(f"its {name} is {value!r:.40}")
     return value
 
 
 def finite_number(value: Any, name: str, low: float = -np.inf, high: float = np.inf) -> float:
     """Return a float of a header, with the errors of :func:`whole_number`."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not low <= value <= high
-        or abs(value) == np.inf
-    ):
-        raise DamagedFileError(f"its {name} is {_short(value)}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or abs(value) == np.inf:
+        raise DamagedFileError(f"its {name} is {value!r:.40}")
     return float(value)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _number(expression: float | str, sizes: Mapping[str, int]) -> Any:
@@ -211,30 +158,26 @@ def _number(expression: float | str, sizes: Mapping[str, int]) -> Any:
     return total
 
 
-def _check_entries(
-    name: str, expected: Array, array: NDArray[Any], sizes: Mapping[str, int]
-) -> None:
-    if not array.size:
-        if expected.ends is not None:
-            raise DamagedFileError(f"the array {name!r} is empty")
-        return
-    if (
-        array.dtype.kind == "f"
-        and not (np.isfinite(array) | (expected.infinite & ~np.isnan(array))).all()
-    ):
-        raise DamagedFileError(f"the array {name!r} has NaN or infinite entries")
-    low, high = (
-        None if bound is None else _number(bound, sizes) for bound in (expected.low, expected.high)
-    )
+def _check(name: str, expected: Array, array: NDArray[Any], sizes: Mapping[str, int]) -> None:
+    """Raise DamagedFileError unless an array has the type, shape and entries of its schema."""
+    shape = tuple(_number(dimension, sizes) for dimension in expected.shape)
+    if array.shape != shape:
+        raise DamagedFileError(f"{name} has shape {array.shape}, not {shape}")
+    low, high, step = expected.low, expected.high, 1 if expected.rising else None
     if expected.ends is not None:
-        low, high = 0, _number(expected.ends, sizes)
-        if array[0] != low or array[-1] != high:
-            raise DamagedFileError(f"the array {name!r} does not go from 0 to {high}")
-    if (low is not None and array.min() < low) or (high is not None and array.max() > high):
-        raise DamagedFileError(f"the array {name!r} has entries out of their range")
+        low, high, step = 0, expected.ends, 0
+        if not array.size or array[0] or array[-1] != _number(high, sizes):
+            raise DamagedFileError(f"{name} does not go from 0 to {_number(high, sizes)}")
+    if not array.size:  # of any type
+        return
+    if array.dtype != expected.dtype:
+        raise DamagedFileError(f"{name} has type {array.dtype}, not {expected.dtype}")
+    if np.isnan(array).any() or not (expected.infinite or np.isfinite(array).all()):
+        raise DamagedFileError(f"{name} has NaN or infinite entries")
+    for bound, beyond in ((low, np.less), (high, np.greater)):
+        if bound is not None and beyond(array, _number(bound, sizes)).any():
+            raise DamagedFileError(f"{name} has entries out of their range")
     if expected.nonzero and not array.all():
-        raise DamagedFileError(f"the array {name!r} has zeros")
-    if expected.rising or expected.ends is not None:
-        least_step = 1 if expected.rising else 0
-        if (np.diff(array) < least_step).any():
-            raise DamagedFileError(f"the array {name!r} is not in order")
+        raise DamagedFileError(f"{name} has zeros")
+    if step is not None and (np.diff(array) < step).any():
+        raise DamagedFileError(f"{name} is not in order")

@@ -89,9 +89,9 @@ class BinnedTable:
         folder = checked_path(path)
         if not folder.is_dir():
             raise FileNotFoundError(f"There is no binned table {path}.")
-        _, arrays = _FORMAT.read(folder / _BINS)
-        checksums = arrays["checksums"]
         with _FORMAT.damage(path):
+            _, arrays = _FORMAT.read(folder / _BINS)
+            checksums = arrays["checksums"]
             bins = Thresholds(arrays["thresholds"], arrays["indptr"], gaps=_gaps(arrays))
             codes = _mapped_codes(folder, bins)
             n_rows = int(codes.shape[1])

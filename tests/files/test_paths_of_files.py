@@ -107,8 +107,8 @@ def test_every_face_names_a_path_that_cannot_be_written_or_read(fitted, tmp_path
             with pytest.raises(error, match=message):
                 face.save(path)
         for path, error, message in (
-            (tmp_path, ModelFileError, "is a folder; give the path of a model file"),
-            (tmp_path / "no", FileNotFoundError, "There is no model file"),
+            (tmp_path, ModelFileError, "is a folder; give the path of a"),
+            (tmp_path / "no", FileNotFoundError, "There is no"),
             (b"model", TypeError, "give the path of a file"),
             (None, TypeError, "path is None"),
             (0, TypeError, "path is 0"),
