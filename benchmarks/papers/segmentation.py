@@ -17,10 +17,13 @@ from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import lookup, mean, pick, std
 from benchmarks.runner.targets import all_of, reach
 from structboost import AdaBoostMHClassifier
-from structboost.segmentation.crf_model import CRFModel
-from structboost.segmentation.crf_training import CRFSettings, fit_crf, superpixel_scores, tuned
-from structboost.segmentation.descriptors import DescribedImage, label_counts, word_histograms
-from structboost.segmentation.feature_cache import Describing
+from structboost.segmentation.crf import CRFModel, CRFSettings, fit_crf, superpixel_scores, tuned
+from structboost.segmentation.descriptors import (
+    DescribedImage,
+    Describing,
+    label_counts,
+    word_histograms,
+)
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.masks import n_labels_of
@@ -31,8 +34,7 @@ from structboost.segmentation.scribbles import (
     scribble_log_probabilities,
     scribbled_labels,
 )
-from structboost.segmentation.unaries import combine
-from structboost.segmentation.unary_training import fit_unaries
+from structboost.segmentation.unaries import combine, fit_unaries
 
 CACHE = Path(".bench") / "features"
 N_SEGMENTS, LONGEST = 300, 512

@@ -17,9 +17,7 @@ from benchmarks.runner.protocol import timed
 from benchmarks.runner.records import by, grouped, lookup, mean, median, most, pick
 from benchmarks.runner.targets import all_of, each, reach
 from structboost.tracking import BoxTracker, StructBoostTracker, open_frames
-from structboost.tracking.metrics import evaluate
-from structboost.tracking.tracked_frames import track_frames, warm_up
-from structboost.tracking.tracks_file import read_boxes
+from structboost.tracking.tracks import evaluate, read_boxes, track_frames, warm_up
 from structboost.vision.images import as_rgb, swapped_channels
 
 NAMES = ("coke", "tiger1", "girl", "sylv", "couple", "deer", "motorrolling")

@@ -46,43 +46,36 @@ def checked_path(path: Any, name: str = "path") -> Path:
 def checked_target(path: Any, name: str = "path") -> Path:
     """Return the file that is written, behind all links, or raise if it cannot be written.
 
-    OSError if it is a folder, a pipe, a device or the like, or cannot be written; or errors of
-    :func:`checked_path`.
+    OSError if it is a folder, a pipe, a device or the like, or cannot be written, which a test
+    write shows; or errors of :func:`checked_path`.
     """
-    checked_path(path, name)
-    text = os.fspath(path)
+    target = _target(path, name)
+    probe, file = _neighbour_file(target)
+    file.close()
+    probe.unlink()
+    return target
+
+
+def _target(path: Any, name: str = "path") -> Path:
+    """Return the file behind all links, or raise if something else is there."""
+    text = str(checked_path(path, name))
     target = Path(os.path.realpath(text))
     if os.path.isdir(target):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
-    if text.endswith(tuple(filter(None, (os.sep, os.altsep)))):
+    if os.fspath(path).endswith(tuple(filter(None, (os.sep, os.altsep)))):
         raise NotADirectoryError(
             f"{path} is the name of a folder; leave the slash at its end out for a file."
         )
     if os.path.islink(target):
         raise OSError(errno.ELOOP, f"{path} is a link that leads to itself; give another path")
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise FileExistsError(
-            f"{path} is not a regular file, but a pipe, a device or the like; give another path."
-        )
-    folder = target.parent
-    if not os.path.isdir(folder):
-        is_file = any(map(os.path.isfile, (folder, *folder.parents)))
-        error = NotADirectoryError if is_file else FileNotFoundError
-        raise error(
-            f"{path} cannot be written: there is no folder {folder}; create it, or give a file in "
-            "a folder that exists."
-        )
-    for place in [target] if os.path.exists(target) else [folder]:
-        if not os.access(place, os.W_OK):
-            raise PermissionError(
-                f"{path} cannot be written: {place} allows no writing; give a file that one can "
-                "write."
+    if os.path.exists(target):
+        if not os.path.isfile(target):
+            raise FileExistsError(
+                f"{path} is not a regular file, but a pipe, a device or the like; give another "
+                "path."
             )
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"{path} cannot be written: the folder {folder} allows no new files, of which one "
-            "replaces it at the end; give a file in another folder."
-        )
+        if not os.access(target, os.W_OK):
+            raise PermissionError(f"{path} allows no writing; give another path.")
     return target
 
 
@@ -95,17 +88,7 @@ def checked_folder(path: Any) -> Path:
     checked = checked_path(path)
     if os.path.lexists(checked):
         raise FileExistsError(f"{path} exists already; remove it, or give another path.")
-    around = Path(os.path.realpath(checked)).parent
-    if not os.path.isdir(around):
-        raise FileNotFoundError(
-            f"{path} cannot be created: there is no folder {around}; create it, or give a path in "
-            "a folder that exists."
-        )
-    if not os.access(around, os.W_OK | os.X_OK):
-        raise PermissionError(
-            f"{path} cannot be created: the folder {around} allows no new ones; give another path."
-        )
-    return around / checked.name
+    return checked_target(checked)
 
 
 def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError) -> Path:
@@ -128,12 +111,12 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` at the end of the block, if the block succeeds.
 
     A link stays a link, and its target is written.  An existing file keeps its mode.  TypeError,
-    ValueError or OSError from :func:`checked_target`, or if the file cannot be written; the message
-    names it, not its neighbour.
+    ValueError or OSError from :func:`checked_target`; the message names the file, not its
+    neighbour.
     """
-    target = checked_target(path)
+    target = _target(path)
     _remove_abandoned(target)
-    temporary, file = create_neighbour(target)
+    temporary, file = _neighbour_file(target)
     try:
         with file:
             yield file
@@ -141,7 +124,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             if target.exists():
                 os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
             os.fsync(file.fileno())
-        checked_target(path)  # something else may be there by now
+        _target(path)  # something else may be there by now
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -180,17 +163,16 @@ def _neighbour(target: Path) -> Path:
     return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
 
 
-def create_neighbour(target: Path) -> tuple[Path, IO[bytes]]:
+def _neighbour_file(target: Path) -> tuple[Path, IO[bytes]]:
     """Create a hidden, locked file beside the target."""
     while True:
         temporary = _neighbour(target)
         try:
             file = temporary.open("xb")
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"{target} cannot be written ({error.strerror}); give a file in a folder that "
-                "exists and that one can write to",
+            raise type(error)(
+                f"{target} cannot be written ({error.strerror}); give a path in a folder that "
+                "exists and that one can write to."
             ) from error
         if fcntl is not None:
             # On a file system without locks the files of killed saves stay.

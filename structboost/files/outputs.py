@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from structboost.files.atomic_write import checked_target, create_neighbour
+from structboost.files.atomic_write import checked_target
 
 # Inode of a file on its disk, or the path of a file that does not exist.
 _Identity = tuple[int, int] | str
@@ -48,12 +48,9 @@ def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name:
 def check_writable(path: str | PathLike[str], name: str = "") -> None:
     """Raise OutputError unless a file can be written, in a folder that exists."""
     try:
-        # Only a test write is reliable: permissions do not reveal read-only disks or long names.
-        probe, file = create_neighbour(checked_target(path))
+        checked_target(path)
     except OSError as error:
         raise OutputError(f"{name} {error.strerror or error}".strip()) from error
-    file.close()
-    probe.unlink()
 
 
 def check_folder(path: str | PathLike[str], name: str = "") -> None:

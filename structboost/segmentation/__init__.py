@@ -4,7 +4,7 @@ from structboost.runtime.extras import require
 
 require("vision", __name__)
 
-from structboost.segmentation.crf_training import CRFSettings
+from structboost.segmentation.crf import CRFSettings
 from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.image_files import (
     ImageFileError,

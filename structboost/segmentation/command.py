@@ -24,7 +24,7 @@ from structboost.files.outputs import (
     check_overwrites_none,
 )
 from structboost.progress import Phase
-from structboost.segmentation.crf_training import LEARNERS, WEAK_LEARNERS, CRFSettings
+from structboost.segmentation.crf import LEARNERS, WEAK_LEARNERS, CRFSettings
 from structboost.segmentation.drawing import draw_segmentation
 from structboost.segmentation.image_files import (
     IMAGE_SUFFIXES,

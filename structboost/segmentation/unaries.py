@@ -11,61 +11,95 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError
 from structboost.learners.table import Scorer
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_table import TreeTable
+from structboost.progress import Phase
+from structboost.runtime.blas import one_blas_thread
 from structboost.segmentation.descriptors import (
     GROUP_WIDTHS,
     N_OF_PLACE,
+    OWN,
     PATCH_SIZES,
     DescribedImage,
+    learn_codebook,
     neighbour_means,
     place_and_colour,
     word_histograms,
 )
+from structboost.selection.folds import parts_of_groups
 from structboost.validation import checked_whole_number
 
 _DEPTH = 4
 _LEARNING_RATE = 0.16
 _RIDGE = 1.0  # added to the curvature of a leaf
-_TREE = ("feature", "threshold", "leaf")
 _LEAST = np.log(1e-6)
 
 
+class _OfPresentClasses:
+    """Base of classifiers of the classes that occur in training, whose fields go to model files."""
+
+    schema: ClassVar[Mapping[str, Array]]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays for a model file."""
+        return {name: getattr(self, name) for name in self.schema}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> Self:
+        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
+
+        ValueError if there is no class, or the arrays do not fit one another.
+        """
+        if not len(arrays["classes"]):
+            raise DamagedFileError("one of its classifiers has no class")
+        return cls(**arrays, n_labels=n_labels)
+
+
 @dataclass(frozen=True)
-class BoostedTrees:
+class BoostedTrees(_OfPresentClasses):
     """Boosted classifier with a sum of trees for each class.
 
     Two classes have one sum, the log-odds of the second.  The trees of a round follow one another,
-    one for each sum, and the first of a sum hold its baseline.  Only ``classes`` occur in training.
+    one for each sum, and the first of a sum hold its baseline.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
-        **{name: TreeTable.schema[name] for name in _TREE},
+        **{name: TreeTable.schema[name] for name in ("feature", "threshold", "leaf")},
         "classes": Array("int64", ("n_present",), low=0, high="n_labels - 1", rising=True),
     }
 
-    trees: TreeTable
+    feature: IntArray
+    threshold: FloatArray
+    leaf: FloatArray
     classes: IntArray
-    n_classes: int
+    n_labels: int
+
+    def __post_init__(self) -> None:
+        n_trees, n_classes = len(self._trees), len(self.classes)
+        if n_trees % _n_sums(self.classes) or n_classes > 1 > n_trees:
+            raise DamagedFileError("its trees do not fit their classes")
 
     def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
-        """Return the log-probabilities of all classes, shape (n_rows, n_classes).
+        """Return the log-probabilities of all classes, shape (n_rows, n_labels).
 
         A class absent from training gets the probability 1e-6.
         """
-        out = np.full((len(rows), self.n_classes), _LEAST)
+        out = np.full((len(rows), self.n_labels), _LEAST)
         if len(self.classes) == 1:
             out[:, self.classes[0]] = 0.0
             return out
@@ -74,30 +108,18 @@ class BoostedTrees:
         return out
 
     @cached_property
+    def _trees(self) -> TreeTable:
+        return TreeTable(self.feature, self.threshold, self.leaf)
+
+    @cached_property
     def _scorer(self) -> Scorer:
         n_sums = _n_sums(self.classes)
-        sums = np.arange(len(self.trees)) % n_sums
-        return self.trees.scorer(np.eye(n_sums)[sums], int(self.trees.feature.max()) + 1)
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays for a model file."""
-        return {name: getattr(self.trees, name) for name in _TREE} | {"classes": self.classes}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> BoostedTrees:
-        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
-
-        ValueError if the trees are not complete, or do not fit the classes.
-        """
-        classes = arrays["classes"]
-        trees = TreeTable(*(arrays[name] for name in _TREE))
-        if not len(classes) or len(trees) % _n_sums(classes) or (len(classes) > 1 > len(trees)):
-            raise DamagedFileError("its trees do not fit their classes")
-        return cls(trees, classes, n_classes)
+        weights = np.eye(n_sums)[np.arange(len(self._trees)) % n_sums]
+        return self._trees.scorer(weights, int(self.feature.max()) + 1)
 
 
 def fit_trees(
-    rows: NDArray[Any], labels: IntArray, n_classes: int, *, n_rounds: int
+    rows: NDArray[Any], labels: IntArray, n_labels: int, *, n_rounds: int
 ) -> BoostedTrees:
     """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
 
@@ -110,23 +132,23 @@ def fit_trees(
     feature = np.zeros((n_trees, 2**_DEPTH - 1), np.int64)
     threshold, leaf = np.zeros(feature.shape), np.zeros((n_trees, 2**_DEPTH))
     frequencies = np.bincount(codes) / len(codes)
-    odds = frequencies if n_sums > 1 else frequencies[-1:] / frequencies[:1]
+    odds = np.log(frequencies if n_sums > 1 else frequencies[-1:] / frequencies[:1])
     truth = np.eye(len(classes))[codes][:, -n_sums:]
     family = TreeFamily(np.asarray(rows, np.float32), (-1.0, 1.0), depth=_DEPTH)
-    sums = np.tile(np.log(odds), (len(rows), 1))
+    sums = np.tile(odds, (len(rows), 1))
     for first in range(0, n_trees, n_sums):
         probabilities = np.exp(_log_probabilities(sums))[:, -n_sums:]
         slopes, curvatures = truth - probabilities, probabilities * (1 - probabilities)
         for tree, k, _ in family.price(slopes, 1):
             leaves = family.leaf_indices(tree)
-            slope = np.bincount(leaves, slopes[:, k], 2**_DEPTH)
-            curvature = np.bincount(leaves, curvatures[:, k], 2**_DEPTH)
-            steps = _LEARNING_RATE * slope / (curvature + _RIDGE)
-            sums[:, k] += steps[leaves]
+            slope, curvature = (
+                np.bincount(leaves, values[:, k], 2**_DEPTH) for values in (slopes, curvatures)
+            )
+            leaf[first + k] = _LEARNING_RATE * slope / (curvature + _RIDGE)
+            sums[:, k] += leaf[first + k][leaves]
             feature[first + k], threshold[first + k] = tree.features, tree.thresholds
-            leaf[first + k] = steps
-    leaf[:n_sums] += np.log(odds)[:, None][: len(leaf)]
-    return BoostedTrees(TreeTable(feature, threshold, leaf), classes.astype(np.int64), n_classes)
+    leaf[:n_sums] += odds[:, None][: len(leaf)]
+    return BoostedTrees(feature, threshold, leaf, classes.astype(np.int64), n_labels)
 
 
 def _n_sums(classes: IntArray) -> int:
@@ -157,8 +179,8 @@ _BLOCK = 256  # rows or columns per step
 
 
 @dataclass(frozen=True)
-class JointClassifier:
-    """Multinomial logistic regression on the classes that occur in training."""
+class JointClassifier(_OfPresentClasses):
+    """Multinomial logistic regression on signed roots of standardised features."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "mean": Array("float32", ("n_features",)),
@@ -180,31 +202,13 @@ class JointClassifier:
 
         A label absent from training is less likely than all others.
         """
-        scores = (
-            _compressed(rows, self.mean, self.spread, np.empty_like(rows)) @ self.weights.T
-            + self.constants
-        ).astype(np.float64)
+        roots = _compressed(rows, self.mean, self.spread, np.empty_like(rows))
+        scores = (roots @ self.weights.T + self.constants).astype(np.float64)
         scores -= scores.max(axis=1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
-        log_probabilities = np.full(
-            (len(rows), self.n_labels), scores.min(initial=_LEAST_LOG_PROBABILITY)
-        )
-        log_probabilities[:, self.classes] = scores
-        return log_probabilities
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays for a model file."""
-        return {name: getattr(self, name) for name in self.schema}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> JointClassifier:
-        """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
-
-        DamagedFileError if there is no class.
-        """
-        if not len(arrays["classes"]):
-            raise DamagedFileError("its joint classifier has no class")
-        return cls(**arrays, n_labels=n_labels)
+        out = np.full((len(rows), self.n_labels), scores.min(initial=_LEAST_LOG_PROBABILITY))
+        out[:, self.classes] = scores
+        return out
 
 
 def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> Rows:
@@ -239,21 +243,23 @@ N_JOINT = (
 
 def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:
     """Train on the :func:`joint_rows` of several images, which are overwritten to save memory."""
-    mean, spread = rows.mean(axis=0), _stds(rows)
-    spread = np.where(spread > _LEAST_STD, spread, np.float32(1.0))
+    blocks = range(0, rows.shape[1], _BLOCK)
+    stds = np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
+    mean, spread = rows.mean(axis=0), np.where(stds > _LEAST_STD, stds, np.float32(1.0))
     classes = np.unique(labels)
-    if len(classes) == 1:
-        nothing = np.zeros((1, rows.shape[1]), np.float32)
-        return JointClassifier(mean, spread, nothing, np.zeros(1, np.float32), classes, n_labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early against overfitting
-        fitted = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
-            _compressed(rows, mean, spread, out=rows), labels
-        )
-    weights, constants = fitted.coef_.astype(np.float32), fitted.intercept_.astype(np.float32)
+    weights, constants = np.zeros((1, rows.shape[1])), np.zeros(1)
+    if len(classes) > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early: less overfitting
+            fitted = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
+                _compressed(rows, mean, spread, out=rows), labels
+            )
+        weights, constants = fitted.coef_, fitted.intercept_
     if len(classes) == 2:  # one row, for the second
         weights, constants = np.vstack((0 * weights, weights)), np.append(0 * constants, constants)
-    return JointClassifier(mean, spread, weights, constants, classes, n_labels)
+    return JointClassifier(
+        mean, spread, weights.astype(np.float32), constants.astype(np.float32), classes, n_labels
+    )
 
 
 def _on_a_grid(image: DescribedImage) -> FloatArray:
@@ -262,12 +268,6 @@ def _on_a_grid(image: DescribedImage) -> FloatArray:
     x, y = image.positions.astype(np.float64).T[:, :, None]
     near_x, near_y = (np.exp(-((along - centres) ** 2) / (2 * _PLACE_WIDTH**2)) for along in (x, y))
     return np.asarray((near_x[:, :, None] * near_y[:, None, :]).reshape(image.n_superpixels, -1))
-
-
-def _stds(rows: Rows) -> Rows:
-    """Compute the standard deviations of the columns, a few columns at a time."""
-    blocks = range(0, rows.shape[1], _BLOCK)
-    return np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
 
 
 def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows) -> Rows:
@@ -287,7 +287,6 @@ GROUPS = (
     *(f"{kind}_{size}" for kind in ("gist", "hog", "lbp") for size in PATCH_SIZES),
 )
 ALL = "all features"  # name of the classifier on all groups
-OWN = "own"  # name of a user's features among those of an image
 _LEAST_PROBABILITY = 1e-6
 _LEAST_OF_USERS = 1e-4
 # Probabilities of independent groups would multiply, and averaging log-odds would be too cautious;
@@ -425,3 +424,157 @@ class OwnClassifiers:
             probabilities[:, classifier.classes_] += classifier.predict_proba(rows)
         probabilities = np.maximum(probabilities / len(self.classifiers), _LEAST_OF_USERS)
         return np.asarray(np.log(probabilities / probabilities.sum(axis=1, keepdims=True)))
+
+
+# Trains on rows, labels and the number of labels.
+_Fit = Callable[..., Any]
+
+
+def fit_unaries(
+    images: Sequence[DescribedImage],
+    counts: Sequence[IntArray],
+    settings: UnarySettings | OwnUnaries | None = None,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    groups: Sequence[int] | None = None,
+) -> tuple[UnaryClassifiers, list[FloatArray]]:
+    """Train the classifiers on the superpixels of some images.
+
+    The images are used one after the other, a few times each, so that not all need be in memory.
+
+    Parameters
+    ----------
+    images : sequence of DescribedImage
+    counts : sequence of ndarray of int64, shape (n_superpixels, n_labels)
+        Pixels of each class in each superpixel; a superpixel without any is void.
+    settings : UnarySettings or OwnUnaries, optional
+    random_state : int
+        Seed for the codebook, the folds and the samples of superpixels.
+    n_jobs : int or None
+        Number of processes; the result does not depend on it.
+    verbose : bool
+        Whether a line on standard error shows the progress.
+    groups : sequence of int, optional
+        Group of each image, from 0; images of a group are in one fold.
+
+    Returns
+    -------
+    classifiers : UnaryClassifiers
+    log_probabilities : list of ndarray, shape (n_superpixels, n_classifiers, n_labels)
+        For each image, by classifiers that were trained without it.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two images, or all superpixels are void.
+    """
+    if len(images) < 2:
+        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
+    settings = settings or UnarySettings()
+    n_labels, stacked = counts[0].shape[1], np.concatenate(counts)
+    labels, usable = np.argmax(stacked, axis=1), stacked.sum(axis=1) > 0
+    if not usable.any():
+        raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
+    fold_of = parts_of_groups(groups, len(counts), settings.n_folds, random_state)
+    folds = range(int(fold_of.max()) + 1)
+    # Superpixels to train on, for each fold those of the others.
+    candidates = [usable & (np.repeat(fold_of, list(map(len, counts))) != fold) for fold in folds]
+    candidates = [inside if inside.any() else usable for inside in candidates]
+
+    def draw(n_rows: int, *, rare_more_often: bool = False) -> list[IntArray]:
+        """Draw at most ``n_rows`` superpixels for each fold."""
+        drawn = []
+        for fold, inside in enumerate(candidates):
+            rows, weights = np.flatnonzero(inside), None
+            if rare_more_often:
+                weights = 1.0 / np.sqrt(np.bincount(labels[rows])[labels[rows]])
+                weights /= weights.sum()
+            if len(rows) > n_rows:
+                random = np.random.default_rng([random_state, fold])
+                rows = np.sort(random.choice(rows, n_rows, replace=False, p=weights))
+            drawn.append(rows)
+        return drawn
+
+    fits: dict[str, _Fit]
+    codebook = None
+    if isinstance(settings, OwnUnaries):
+        fits, drawn = {ALL: partial(_fit_own, settings.classifier)}, {ALL: draw(settings.n_rows)}
+    else:
+        fits = dict.fromkeys(GROUPS, partial(fit_trees, n_rounds=settings.group_rounds))
+        drawn = dict.fromkeys(GROUPS, draw(settings.group_rows, rare_more_often=True))
+        fits[ALL], drawn[ALL] = fit_joint, draw(settings.joint_rows)
+    if not isinstance(settings, OwnUnaries) or settings.features is None:
+        with Phase(f"visual words of {len(images)} images", 1, verbose) as line:
+            codebook = learn_codebook(images, random_state=random_state)
+            line.step()
+    sample = _sample(images, counts, codebook, drawn, verbose)
+    fitted: dict[str, list[Any]] = {group: [] for group in fits}
+    # Those on all features come one after the other, since each takes up to a gigabyte.
+    for title, names, most_jobs in (
+        ("classifiers of groups of features", [name for name in fits if name != ALL], n_jobs),
+        ("classifiers on all features", [ALL], 1),
+    ):
+        tasks = [(name, fold) for name in names for fold in folds]
+        with Phase(title, len(tasks), verbose and bool(tasks)) as line:
+            results = joblib.Parallel(most_jobs, return_as="generator")(
+                joblib.delayed(_fit_on_one_thread)(
+                    fits[name], sample(name, rows := drawn[name][fold]), labels[rows], n_labels
+                )
+                for name, fold in tasks
+            )
+            for (name, _), classifier in zip(tasks, results, strict=True):
+                fitted[name].append(classifier)
+                line.step()
+    log_probabilities = []
+    with Phase("log-probabilities of the classifiers", len(images), verbose) as line:
+        with one_blas_thread():
+            for image, fold in zip(images, fold_of, strict=True):
+                without = {group: each[fold : fold + 1] for group, each in fitted.items()}
+                seen = UnaryClassifiers(n_labels, codebook, without)
+                log_probabilities.append(seen.log_probabilities(image))
+                line.step()
+    if isinstance(settings, OwnUnaries):
+        each = [clones.classifiers[0] for clones in fitted[ALL]]
+        fitted = {ALL: [OwnClassifiers(n_labels, each)]}
+    return UnaryClassifiers(n_labels, codebook, fitted), log_probabilities
+
+
+def _sample(
+    images: Sequence[DescribedImage],
+    counts: Sequence[IntArray],
+    codebook: NDArray[np.float32] | None,
+    drawn: dict[str, list[IntArray]],
+    verbose: bool,
+) -> Callable[[str, IntArray], NDArray[np.float32]]:
+    """Keep the rows of all superpixels that some fold has drawn, as 16-bit floats.
+
+    Returns a function that looks up rows of a group of features.
+    """
+    ends = np.cumsum(list(map(len, counts)))
+    wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
+    stored: dict[str, list[NDArray[np.float16]]] = {name: [] for name in drawn}
+    with Phase("features to learn from", len(images), verbose) as line:
+        for image, end in zip(images, ends, strict=True):
+            start = end - image.n_superpixels
+            with one_blas_thread():
+                by_group = rows_by_group(image, codebook)
+            for name, rows in wanted.items():
+                inside = rows[slice(*np.searchsorted(rows, (start, end)))]
+                stored[name].append(by_group[name][inside - start].astype(np.float16))
+            line.step()
+    stacked = {name: np.concatenate(stored.pop(name)) for name in drawn}
+    return lambda name, rows: stacked[name][np.searchsorted(wanted[name], rows)].astype(np.float32)
+
+
+def _fit_own(
+    classifier: Any, rows: NDArray[Any], labels: IntArray, n_labels: int
+) -> OwnClassifiers:
+    return OwnClassifiers(n_labels, [clone(classifier).fit(rows, labels)])
+
+
+def _fit_on_one_thread(fit: _Fit, *arguments: Any) -> Any:
+    """Fit on one thread, since several would add sums in another order."""
+    with threadpool_limits(1):
+        return fit(*arguments)

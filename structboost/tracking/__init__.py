@@ -6,10 +6,16 @@ require("vision", __name__)
 
 from structboost.tracking.box_tracker import BoxLearner, BoxScorer, BoxTracker, StructBoostTracker
 from structboost.tracking.drawing import contact_sheet, draw_box
-from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.tracked_frames import TrackedFrames, track_frames, track_objects
-from structboost.tracking.tracks_file import read_boxes, write_boxes
+from structboost.tracking.tracks import (
+    TrackedFrames,
+    TrackingMeasures,
+    evaluate,
+    read_boxes,
+    track_frames,
+    track_objects,
+    write_boxes,
+)
 from structboost.tracking.video import VideoError, VideoWriter, open_frames
 
 __all__ = [

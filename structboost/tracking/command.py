@@ -23,20 +23,19 @@ from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.tracking.box_tracker import StructBoostTracker
 from structboost.tracking.drawing import draw_tracks
-from structboost.tracking.metrics import TrackingMeasures, evaluate
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.tracked_frames import (
+from structboost.tracking.tracks import (
     TrackedFrames,
-    frames_per_second,
-    track_objects,
-    warm_up,
-)
-from structboost.tracking.tracks_file import (
+    TrackingMeasures,
     box_of,
     check_plot,
     check_tracks_path,
+    evaluate,
+    frames_per_second,
     plot_tracks,
     read_boxes,
+    track_objects,
+    warm_up,
     write_summary,
     write_tracks,
 )

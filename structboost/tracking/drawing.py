@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
-from structboost.tracking.tracked_frames import TrackedFrames
+from structboost.tracking.tracks import TrackedFrames
 from structboost.validation import checked_numbers, checked_whole_number, is_whole, shown
 from structboost.vision.drawing import (
     BLACK,

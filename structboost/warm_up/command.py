@@ -197,7 +197,7 @@ def _many_values() -> None:
 
 def _tracker() -> None:
     from structboost.tracking import StructBoostTracker
-    from structboost.tracking.tracked_frames import warm_up
+    from structboost.tracking.tracks import warm_up
 
     warm_up(StructBoostTracker())
 

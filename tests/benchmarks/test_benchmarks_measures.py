@@ -22,7 +22,7 @@ from structboost import HierarchicalMultiLabelTask, MatchingTask
 from structboost.segmentation.image_files import write_png
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.tracks_file import write_boxes
+from structboost.tracking.tracks import write_boxes
 
 pytestmark = pytest.mark.benchmarks
 GLASS = Source("glass", Path())

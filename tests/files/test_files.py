@@ -93,14 +93,6 @@ def test_a_file_that_fails_leaves_the_old_one(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_file_that_cannot_be_written_is_named_not_its_neighbour(tmp_path):
-    with pytest.raises(IsADirectoryError, match=f"{tmp_path} is a folder; give the name"):
-        write_whole(tmp_path, b"")
-    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/no/m cannot be written"):
-        write_whole(tmp_path / "no/m", b"")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.fixture(scope="module")
 def saved(originals):
     return originals.of("stumps")[0]["file"]

@@ -9,13 +9,11 @@ from scipy.special import softmax
 from structboost.errors import ModelFileError
 from structboost.files.schema import DamagedFileError
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
-from structboost.segmentation.crf_model import (
+from structboost.segmentation.crf import (
     CRFModel,
+    CRFSettings,
     calibrated_sharpness,
     conditional_costs,
-)
-from structboost.segmentation.crf_training import (
-    CRFSettings,
     fit_crf,
     fit_tuned,
     images_of_search,

@@ -11,6 +11,8 @@ import pytest
 from scipy.ndimage import label as components
 
 from structboost.segmentation.descriptors import (
+    Describing,
+    StoredImages,
     adjacency,
     describe,
     label_counts,
@@ -19,7 +21,6 @@ from structboost.segmentation.descriptors import (
     superpixels,
     word_histograms,
 )
-from structboost.segmentation.feature_cache import Describing, StoredImages
 from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
 from structboost.segmentation.synthetic_images import make_synthetic_images
 

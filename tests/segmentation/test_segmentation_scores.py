@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, jaccard_score
 
 from structboost.segmentation import LabelMap
-from structboost.segmentation.crf_training import superpixel_scores
+from structboost.segmentation.crf import superpixel_scores
 from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.scores import (
     SegmentationScores,

@@ -24,10 +24,10 @@ from structboost.segmentation.unaries import (
     combine,
     fit_joint,
     fit_trees,
+    fit_unaries,
     log_odds,
     rows_by_group,
 )
-from structboost.segmentation.unary_training import fit_unaries
 from tests.helpers.photographs import QUICK
 
 

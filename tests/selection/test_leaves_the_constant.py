@@ -19,7 +19,7 @@ from structboost import (
 )
 from structboost.decisions.problem import DecisionProblem
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.segmentation.crf_training import CRFSettings, tuned
+from structboost.segmentation.crf import CRFSettings, tuned
 from structboost.selection import Fold
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 

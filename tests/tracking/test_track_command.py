@@ -18,7 +18,7 @@ from structboost.cli import main
 from structboost.tracking.box_tracker import StructBoostTracker
 from structboost.tracking.command import box_drawn_by_mouse
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.tracks_file import read_boxes, write_boxes
+from structboost.tracking.tracks import read_boxes, write_boxes
 from structboost.tracking.video import VideoWriter, open_frames
 
 N_FRAMES = 12
@@ -114,7 +114,7 @@ def test_track_command_without_a_source_tracks_the_synthetic_clip(monkeypatch, t
         ("sequence --box 1,2,30,40 --truth t.txt --truth t.txt", "2 --truth for 1 boxes"),
         ("sequence --box 1,2,30,40 --truth empty.mp4", "is empty"),
         ("sequence --box 1,2,30,40 --out clip.xyz", "has the suffix '.xyz'"),
-        ("sequence --box 1,2,30,40 --boxes none/b.txt", "--boxes none/b.txt cannot be written"),
+        ("sequence --box 1,2,30,40 --boxes none/b.txt", "none/b.txt cannot be written"),
         ("sequence --box 1,2,30,40 --json sequence", "is a folder"),
         ("sequence --box 1,2,30,40 --start 12", "has 12 frames, so frame 12"),
         ("sequence --box 1,2,30,40 --start 3 --end 3", "0 <= start < end"),

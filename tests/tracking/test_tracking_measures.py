@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structboost.tracking.metrics import (
+from structboost.tracking.tracks import (
     PRECISION_THRESHOLDS,
     SUCCESS_THRESHOLDS,
     evaluate,

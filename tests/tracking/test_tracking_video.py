@@ -15,7 +15,7 @@ from structboost.files.outputs import OutputError
 from structboost.tracking import video
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
 from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.tracks_file import read_boxes, write_boxes
+from structboost.tracking.tracks import read_boxes, write_boxes
 from structboost.tracking.video import VideoError, VideoWriter, open_frames
 from structboost.vision.images import letter_boxed
 
@@ -339,7 +339,7 @@ def test_bad_output_fails_before_the_first_frame(tmp_path):
     (tmp_path / "folder.mp4").mkdir()
     for name, fps, error, message in (
         ("out.xyz", 25, VideoError, r"suffix '.xyz'; choose one of .mp4"),
-        ("no/out.mp4", 25, OutputError, "there is no folder"),
+        ("no/out.mp4", 25, OutputError, "a folder that exists"),
         ("folder.mp4", 25, OutputError, "is a folder"),
         ("out.mp4", 0, ValueError, "fps is 0"),
     ):

@@ -26,7 +26,7 @@ from structboost import (
 from structboost.decisions import Choose
 from structboost.learners.patch import PatchFamily
 from structboost.objectives import Exponential
-from structboost.segmentation.crf_training import CRFSettings
+from structboost.segmentation.crf import CRFSettings
 from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
