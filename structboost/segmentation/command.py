@@ -177,15 +177,14 @@ def _train(options: argparse.Namespace) -> bool:
         verbose=1,
     )
     problems: Sequence[str] = ()
+    groups, strokes = None, None
     if options.images is None:
-        synthetic = make_synthetic_images()
-        _print_line(f"no folder given: training on {synthetic.name}")
+        photographs, masks, scribbles, name = make_synthetic_images()
+        _print_line(f"no folder given: training on {name}")
         segmenter.n_segments = min(options.segments, 150)
-        strokes: Any = synthetic.scribbles if options.scribbles else None
-        segmenter.fit(synthetic.images, synthetic.masks, strokes)
+        strokes = scribbles if options.scribbles else None
     else:
         images, segmenter.meaning, problems = _read(options, "train")
-        groups, strokes = None, None
         if options.groups is not None:
             groups = read_groups(options.groups, [image.name for image in images])
             _print_line(f"groups of images: {len(set(groups))}")
@@ -193,13 +192,14 @@ def _train(options: argparse.Namespace) -> bool:
             strokes = ReadWhenUsed(images, lambda i: read_mask(options.scribbles / f"{i.name}.png"))
         photographs = ReadWhenUsed(images, lambda image: image.image)
         masks = ReadWhenUsed(images, lambda image: image.values)
-        segmenter.fit(photographs, masks, strokes, groups)
+    segmenter.fit(photographs, masks, strokes, groups)
     segmenter.save(options.model)
     last = segmenter.history_[-1]
     gap = "no gap is certified"
     if last["gap"] is not None and (last["certified"] or last["cross_fitted"]):
-        gap = f"gap {100 * last['gap']:.1f} % on cross-fitted responses"
-        gap = f"certified gap {100 * last['gap']:.1f} %" if last["certified"] else gap
+        kind = ("gap", "certified gap")[last["certified"]]
+        of = "" if last["certified"] else " on cross-fitted responses"
+        gap = f"{kind} {100 * last['gap']:.1f} %{of}"
     _print_line(
         f"{options.model}: {segmenter.n_labels_} classes, C = {segmenter.C_:g}, "
         f"{last['round']} rounds, {gap}"
@@ -220,9 +220,11 @@ def _predict(options: argparse.Namespace) -> bool:
             raise ImageFileError(f"{place} has no images ({', '.join(IMAGE_SUFFIXES)}).")
         files += inside
     _check(options, {})
-    model = Segmenter.load(options.model) if options.model else None
+    meaning, n_labels = LabelMap(), 2
+    if options.model is not None:
+        model = Segmenter.load(options.model)
+        meaning, n_labels = model.meaning_, model.n_labels_
     _check_targets(files, options)
-    meaning, n_labels = (LabelMap(), 2) if model is None else (model.meaning_, model.n_labels_)
     if not -1 <= options.background < n_labels:
         raise ValueError(
             f"--background is {options.background}; give a class from 0 to {n_labels - 1}, or -1 "
@@ -238,13 +240,12 @@ def _predict(options: argparse.Namespace) -> bool:
             targets = _targets(path, options)
             palette = () if meaning.foreground else meaning.colours
             write_png(targets[0], meaning.values(mask), palette)
-            background = None if options.background < 0 else options.background
             overlay = draw_segmentation(
-                read_photograph(path), mask, n_labels,
-                background=background, meaning=meaning, legend=True,
+                read_photograph(path), mask, n_labels, meaning=meaning, legend=True,
+                background=None if options.background < 0 else options.background,
             )  # fmt: skip
             write_png(targets[1], overlay)
-            if options.probabilities and probabilities is not None:
+            if probabilities is not None:
                 with whole_file(targets[2]) as file:
                     np.savez_compressed(file, probabilities=probabilities.astype(np.float16))
                 confidence = np.rint(255 * probabilities.max(axis=2))
@@ -320,10 +321,10 @@ def _segment_file(options: argparse.Namespace, image: Path) -> Segmented:
             segmenter.cache = options.cache
             if options.longest is not None:
                 segmenter.sizes_ = segmenter.sizes_[0], options.longest
-        if options.probabilities:
-            segmented: Segmented = segmenter.mask_and_probabilities(pixels, strokes)
-            return segmented
-        return segmenter.predict(pixels, strokes), None
+        if not options.probabilities:
+            return segmenter.predict(pixels, strokes), None
+        segmented: Segmented = segmenter.mask_and_probabilities(pixels, strokes)
+        return segmented
     except ValueError as error:
         return str(error) if str(image) in str(error) else f"{image}: {error}"
 

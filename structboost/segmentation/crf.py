@@ -74,13 +74,13 @@ class CRFModel:
 
         An edge has its cost if its ends have different labels.
         """
-        rows = graph.potentials.reshape(-1, graph.potentials.shape[2])
+        rows, edges = graph.potentials.reshape(-1, graph.potentials.shape[2]), graph.edge_potentials
+        costs = np.zeros(len(edges))
         with one_blas_thread():
             nodes = self.model.scorer(_NODE).raw_scores(rows).reshape(-1, self.n_labels)
-            if _EDGE not in self.model.members or not len(graph.edges):
-                return nodes, np.zeros(len(graph.edges))
-            edges = self.model.scorer(_EDGE).raw_scores(graph.edge_potentials)[:, 0]
-        return nodes, np.maximum(edges, 0.0)  # sums of steps may be negative by rounding
+            if _EDGE in self.model.members and len(edges):
+                costs = self.model.scorer(_EDGE).raw_scores(edges)[:, 0]
+        return nodes, np.maximum(costs, 0.0)  # sums of steps may be negative by rounding
 
     def labels_and_costs(
         self, graph: SuperpixelGraph, fixed: IntArray | None = None

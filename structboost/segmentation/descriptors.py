@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import matmul
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,11 +106,9 @@ def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
 def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array:
     """Return a matrix of 0 and 1 of the superpixels at most ``steps`` edges apart."""
     ones = np.ones(len(edges), np.float32)
-    near = scipy.sparse.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n))
+    near = scipy.sparse.csr_array((ones, edges.T), shape=(n, n))
     near = near + near.T + scipy.sparse.eye_array(n, dtype=np.float32, format="csr")
-    reach = near
-    for _ in range(steps - 1):
-        reach = reach @ near
+    reach = reduce(matmul, [near] * steps)
     reach.data[:] = 1.0
     return reach.tocsr()
 
@@ -403,8 +403,8 @@ def place_and_colour(image: DescribedImage) -> FloatArray:
 
 def _colour_kernels(image: DescribedImage, areas: FloatArray) -> list[FloatArray]:
     """Return weights of other superpixels by area and colour, nearby and everywhere."""
-    distance = _squared_distances(image.colours.astype(np.float64))
-    near = np.exp(-_squared_distances(image.positions.astype(np.float64)) / (2 * _COLOUR_REACH**2))
+    distance = squared_distances(image.colours.astype(np.float64))
+    near = np.exp(-squared_distances(image.positions.astype(np.float64)) / (2 * _COLOUR_REACH**2))
     narrow, wide = _COLOUR_WIDTHS
     kernels = []
     for width, reach in ((narrow, near), (narrow, 1.0), (wide, 1.0)):
@@ -421,7 +421,8 @@ def _kernel_means(kernel: Any, values: FloatArray, areas: FloatArray, rare: floa
     )
 
 
-def _squared_distances(rows: FloatArray) -> FloatArray:
+def squared_distances(rows: FloatArray) -> FloatArray:
+    """Compute the squared distances of all pairs of rows."""
     squares = (rows**2).sum(axis=1)
     return np.asarray(np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0))
 
@@ -465,17 +466,32 @@ class Describing:
             described = self._stored(np.ascontiguousarray(image), labels)
             if self.features is not None:
                 rows = np.asarray(self.features(image, described.labels), np.float32)
-                described.features[OWN] = _checked_rows(rows, described.n_superpixels)
+                if rows.ndim != 2 or len(rows) != described.n_superpixels:
+                    raise ValueError(
+                        f"features(image, labels) returned shape {rows.shape} for "
+                        f"{described.n_superpixels} superpixels; give one row for each."
+                    )
+                if not np.isfinite(rows).all():
+                    raise ValueError(
+                        "features(image, labels) returned numbers that are not finite."
+                    )
+                described.features[OWN] = rows
         except Exception as error:
             if index is not None:
                 error.add_note(f"Raised for images[{index}].")
             raise
         return described
 
-    def in_turn(self, images: Sequence[Photograph], n_jobs: int | None) -> Iterator[DescribedImage]:
-        """Describe images in their order, in processes, and yield them one by one."""
+    def in_turn(
+        self, images: Sequence[Photograph], n_jobs: int | None, *, in_cache: bool = False
+    ) -> Iterator[DescribedImage]:
+        """Describe images in their order, in processes, and yield them one by one.
+
+        With ``in_cache`` they stay in the cache, and None is yielded for each.
+        """
         results: Iterator[DescribedImage] = joblib.Parallel(n_jobs, return_as="generator")(
-            joblib.delayed(self)(image, i) for i, image in enumerate(images)
+            joblib.delayed(_fill if in_cache else Describing.__call__)(self, image, i)
+            for i, image in enumerate(images)
         )
         return results
 
@@ -486,22 +502,22 @@ class Describing:
         path = folder / f"{joblib.hash((VERSION, image, self.n_segments, labels))}.npz"
         # Pickles are refused, and another process may delete files.
         with suppress(OSError, ValueError, TypeError, EOFError, BadZipFile), np.load(path) as file:
-            stored = {name: file[name] for name in file}
-            features = {name: stored.pop(name) for name in list(stored) if name not in _FIELDS}
+            stored = dict(file)
+            features = {name: stored.pop(name) for name in file if name not in _FIELDS}
             os.utime(path)
             return DescribedImage(**stored, features=features)
         described = describe(image, self.n_segments, labels)
-        parts = vars(described) | described.features
-        del parts["features"]
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as target:
-            np.savez(target, **parts)
+            parts = vars(described) | described.features
+            np.savez(target, **{name: parts[name] for name in parts if name != "features"})
         with suppress(FileNotFoundError):
-            used = sorted(folder.glob("*.npz"), key=lambda other: other.stat().st_mtime_ns)
-            sizes = [other.stat().st_size for other in used]
-            while sum(sizes) > self.most_bytes:
-                used.pop(0).unlink()
-                sizes.pop(0)
+            files = [(other.stat(), other) for other in folder.glob("*.npz")]
+            size = sum(facts.st_size for facts, _ in files)
+            for facts, other in sorted(files, key=lambda file: file[0].st_mtime_ns):
+                if size > self.most_bytes:
+                    other.unlink()
+                    size -= facts.st_size
         return described
 
 
@@ -526,28 +542,24 @@ class StoredImages(Sequence[DescribedImage]):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self._images, self._plain = images, replace(describing, features=None)
-        work = joblib.delayed(_fill)
-        with Phase("superpixels and features", len(images), verbose) as line:
-            for _ in joblib.Parallel(n_jobs, return_as="generator")(
-                work(self._plain, image, i) for i, image in enumerate(images)
-            ):
-                line.step()
+        self._images, self._describing = images, describing
+        self._plain = replace(describing, features=None)
         # A user's features stay in memory, as they may take long to compute and are few.
-        self._rows: list[Any] | None = None
-        if describing.features is not None:
-            self._rows = []
-            with Phase("features of your own", len(images), verbose) as line:
-                for i, image in enumerate(images):
-                    self._rows.append(describing(image, i).features[OWN])
-                    line.step()
+        self._rows: dict[int, NDArray[Any]] = {}
+        with Phase("superpixels and features", len(images), verbose) as line:
+            for _ in self._plain.in_turn(images, n_jobs, in_cache=True):
+                line.step()
 
     def __len__(self) -> int:
         return len(self._images)
 
     def __getitem__(self, index: Any) -> Any:
-        described = self._plain(self._images[index], index)
-        if self._rows is not None:
+        is_new = self._describing.features is not None and index not in self._rows
+        describing = self._describing if is_new else self._plain
+        described = describing(self._images[index], index)
+        if is_new:
+            self._rows[index] = described.features[OWN]
+        elif self._rows:
             described.features[OWN] = self._rows[index]
         return described
 
@@ -555,15 +567,3 @@ class StoredImages(Sequence[DescribedImage]):
 def _fill(describing: Describing, image: Photograph, index: int) -> None:
     """Describe an image, and leave the result in the cache alone."""
     describing(image, index)
-
-
-def _checked_rows(rows: NDArray[np.float32], n: int) -> NDArray[np.float32]:
-    """Raise ValueError unless a user's features are a row of finite numbers for each superpixel."""
-    if rows.ndim != 2 or len(rows) != n:
-        raise ValueError(
-            f"features(image, labels) returned shape {rows.shape} for {n} superpixels; give one "
-            "row for each."
-        )
-    if not np.isfinite(rows).all():
-        raise ValueError("features(image, labels) returned numbers that are not finite.")
-    return rows

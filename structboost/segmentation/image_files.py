@@ -113,7 +113,7 @@ def read_mask(path: str | PathLike[str]) -> Mask:
     try:
         with Image.open(BytesIO(_bytes(path))) as stored:
             values = _stored_values(stored)
-    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+    except (OSError, SyntaxError) as error:
         why = "it is no image" if isinstance(error, UnidentifiedImageError) else error
         raise ImageFileError(f"{path} cannot be read as a mask ({why}).") from error
     if values.ndim == 3:
@@ -178,17 +178,16 @@ def check_one_size(
 ) -> None:
     """Raise ValueError unless an image and its mask or scribbles are of one size."""
     (height, width), shape = image_shape[:2], mask_shape[:2]
-    if shape == (height, width):
-        return
-    text = f"{mask} has {shape[1]} x {shape[0]} pixels, {image} {width} x {height}; "
-    text += "they must be of one size."
-    if shape == (width, height):
-        text += (
+    if shape != (height, width):
+        rotated = (
             " One of them is rotated by the EXIF orientation of the photograph, the other is "
             "not: rotate it, too, or take the orientation out of the photograph's file, such as "
             "by exiftool -Orientation= FILE."
         )
-    raise ValueError(text)
+        raise ValueError(
+            f"{mask} has {shape[1]} x {shape[0]} pixels, {image} {width} x {height}; they must be "
+            f"of one size.{rotated if shape == (width, height) else ''}"
+        )
 
 
 def write_png(
@@ -233,10 +232,8 @@ def shrink_to(pixels: Photograph, longest: int) -> Photograph:
 
 def outlines(mask: Mask) -> NDArray[np.bool_]:
     """Mark the pixels whose right or lower neighbour has another class."""
-    out = np.zeros(mask.shape, np.bool_)
-    out[:, :-1] |= mask[:, :-1] != mask[:, 1:]
-    out[:-1] |= mask[:-1] != mask[1:]
-    return out
+    right, below = (np.diff(mask, axis=axis, append=mask.take([-1], axis)) for axis in (1, 0))
+    return (right | below) != 0
 
 
 def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
@@ -281,7 +278,5 @@ def files_by_name(
 def _bytes(path: str | PathLike[str]) -> bytes:
     try:
         return regular_file(path, "file", ImageFileError).read_bytes()
-    except FileNotFoundError as error:
-        raise ImageFileError(f"There is no file {path}.") from error
     except OSError as error:
         raise ImageFileError(f"{path} cannot be read ({error}).") from error

@@ -144,12 +144,10 @@ def read_folder(
     ImageFileError
         If a folder is missing, nothing is left, or, if ``strict``, at the first problem.
     """
-    problems: list[str] = []
-    values: dict[tuple[str, Path, Path], set[int]] = {}
-    folder = checked_path(images, "images")
-    in_masks = checked_path(masks, "masks")
+    folder, in_masks = checked_path(images, "images"), checked_path(masks, "masks")
     table = None if classes is None else checked_path(classes, "classes")
-    for value in () if foreground is None else np.atleast_1d(np.asarray(foreground, object)):
+    together = () if foreground is None else tuple(np.atleast_1d(np.asarray(foreground, object)))
+    for value in together:
         if not is_whole(value):
             raise TypeError(f"foreground holds {shown(value)}; give whole numbers, as [1, 2].")
     if n_labels is not None:
@@ -158,43 +156,39 @@ def read_folder(
         raise TypeError(f"meaning is {shown(meaning)}; give a LabelMap, or None.")
     checked_flag(strict, "strict")
     checked_verbose(verbose)
-    if not folder.is_dir():
-        raise ImageFileError(f"There is no folder {folder}; give the folder of the images.")
     source = mask_source(in_masks, mask_name, table)
-    is_known = bool(meaning or source.meaning.names or foreground is not None)
+    is_known = bool(meaning or source.meaning.names or together)
+    problems: list[str] = []
+    values: dict[tuple[str, Path, Path], set[int]] = {}
     pairs = _pairs(folder, in_masks, source, names, mask_name, problems)
     with Phase("images and masks read", len(pairs), bool(verbose)) as line:
-        for pair in pairs:
-            name, image, file = pair
+        for name, image, file in pairs:
             try:
                 shape, mask = read_photograph(image).shape, source.values(name)
                 check_one_size(f"its image {image.name}", shape, str(file), mask.shape)
                 if not is_known:
                     check_hard_edges(mask, str(file))
-                values[pair] = set(np.unique(mask).tolist())
+                values[name, image, file] = set(np.unique(mask).tolist())
             except ValueError as error:
                 problems.append(str(error))
             line.step()
-    all_values = set().union(*values.values())
-    if foreground is not None:
-        wanted = tuple(foreground) if isinstance(foreground, Sequence) else (foreground,)
-        used = replace(source.meaning, foreground=wanted)
-    else:
-        of_model = meaning
-        if of_model is None or not of_model.names:
-            of_model = replace(
-                of_model or LabelMap(), names=source.meaning.names, colours=source.meaning.colours
-            )
-        used = meaning_of(all_values, of_model, n_labels or 2)
+    used = replace(source.meaning, foreground=together)
+    if not together:
+        names_of = meaning if meaning and meaning.names else source.meaning
+        of_model = replace(
+            meaning or source.meaning, names=names_of.names, colours=names_of.colours
+        )
+        used = meaning_of(set().union(*values.values()), of_model, n_labels or 2)
     if not used.foreground and n_labels is not None:
         allowed = {*(used.classes or range(n_labels)), VOID}
-        problems += [
-            f"{mask} holds the values {sorted(held - allowed)}; the model has "
-            f"{' and '.join(map(str, used.classes)) or f'0..{n_labels - 1}'} (and 255, void)."
-            for (_, _, mask), held in values.items()
-            if not held <= allowed
-        ]
-        values = {pair: held for pair, held in values.items() if held <= allowed}
+        for pair, held in list(values.items()):
+            if not held <= allowed:
+                del values[pair]
+                classes_of_model = " and ".join(map(str, used.classes)) or f"0..{n_labels - 1}"
+                problems.append(
+                    f"{pair[2]} holds the values {sorted(held - allowed)}; the model has "
+                    f"{classes_of_model} (and 255, void)."
+                )
     if strict and problems:
         raise ImageFileError(problems[0])
     if not values:
@@ -289,14 +283,14 @@ def _pairs(
     problems: list[str],
 ) -> list[tuple[str, Path, Path]]:
     """List the images that have masks, with their files, and append problems."""
+    mask_of = source.files
     is_shared = images.resolve() == masks.resolve()
-    taken = set(source.files.values()) if is_shared else set()
+    taken = set(mask_of.values()) if is_shared else set()
     image_of, doubts = files_by_name(
         ((path.stem, path) for path in files_in(images) if path not in taken), "the image"
     )
     # In one folder, photographs may have the formats of masks.
     doubts = doubts if is_shared else {**source.doubts, **doubts}
-    mask_of = source.files
     pairs = []
     for name in image_of if names is None else names:
         if name not in image_of:
@@ -306,20 +300,16 @@ def _pairs(
             )
         elif name not in mask_of:
             file = masks / f"{mask_name.replace('{name}', name)}.png"
+            lossy = [] if is_shared else sorted(masks.glob(f"{file.stem}.jp*g"))
+            hint = f" {lossy[0].name} is lossy: give a PNG." if lossy else ""
             where = f"in {masks}" if masks.is_file() else file
-            lossy = [one.name for one in masks.glob(f"{file.stem}.jp*g")] if masks.is_dir() else []
-            hint = f" {lossy[0]} is lossy: give a PNG." if lossy and masks != images else ""
             problems.append(f"{image_of[name]} has no mask {where}.{hint}")
         elif name in doubts:
             problems.append(doubts[name])
         else:
             pairs.append((name, image_of[name], mask_of[name]))
-    if names is None:
-        problems += [
-            f"{mask} is a mask without an image."
-            if masks.is_dir()
-            else f"{mask} has annotations of {name}, which is no image in {images}."
-            for name, mask in mask_of.items()
-            if name not in image_of
-        ]
+    for name, mask in mask_of.items():
+        if names is None and name not in image_of:
+            where = f"of {name} " if masks.is_file() else ""
+            problems.append(f"{mask} is a mask {where}without an image in {images}.")
     return pairs

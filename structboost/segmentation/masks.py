@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -60,17 +61,16 @@ class LabelMap:
     has_void: bool = False
 
     def __post_init__(self) -> None:
-        checks: dict[str, tuple[Callable[[Any], bool], str]] = {
-            "classes": (_is_value, "whole numbers from 0 to 255, such as (0, 255)"),
-            "foreground": (_is_value, "whole numbers from 0 to 255, such as (1,)"),
-            "names": (lambda name: isinstance(name, str), "names, such as ('sky', 'cow')"),
-            "colours": (_is_colour, "three numbers from 0 to 255 each, such as ((250, 0, 0),)"),
-        }
-        for name, (is_good, wanted) in checks.items():
+        for name, is_good, wanted in (
+            ("classes", _is_value, "whole numbers from 0 to 255, such as (0, 255)"),
+            ("foreground", _is_value, "whole numbers from 0 to 255, such as (1,)"),
+            ("names", lambda name: isinstance(name, str), "names, such as ('sky', 'cow')"),
+            ("colours", _is_colour, "three numbers from 0 to 255 each, such as ((250, 0, 0),)"),
+        ):
             entries = getattr(self, name)
             if not isinstance(entries, tuple | list) or not all(map(is_good, entries)):
                 raise TypeError(f"{name} is {shown(entries)}; give a tuple of {wanted}.")
-            entries = (tuple(one) if isinstance(one, list) else one for one in entries)
+            entries = [tuple(one) if isinstance(one, list) else one for one in entries]
             object.__setattr__(self, name, tuple(entries))
         checked_flag(self.has_void, "has_void")
 
@@ -87,13 +87,11 @@ class LabelMap:
         labels : ndarray of uint8, shape (height, width)
             0..n_labels-1, and 255 where void.
         """
-        if not self.foreground and not self.classes:
-            return mask
-        table = np.full(VOID + 1, 0 if self.foreground else VOID, np.uint8)
-        table[VOID] = VOID
+        table = np.arange(VOID + 1, dtype=np.uint8)
         if self.foreground:
-            table[list(self.foreground)] = 1
-        else:
+            table[:VOID] = np.isin(table[:VOID], self.foreground)
+        elif self.classes:
+            table[:] = VOID
             table[list(self.classes)] = np.arange(len(self.classes))
         return table[mask]
 
@@ -111,10 +109,9 @@ class LabelMap:
             Values of the mask; with ``foreground``, or without ``classes``, the class indices
             themselves.
         """
-        if self.foreground or not self.classes:
-            return labels
         table = np.arange(VOID + 1, dtype=np.uint8)
-        table[: len(self.classes)] = self.classes
+        if not self.foreground:
+            table[: len(self.classes)] = self.classes
         return table[labels]
 
     def n_labels(self, values: set[int]) -> int:
@@ -135,14 +132,14 @@ class LabelMap:
         ValueError
             If all pixels are of one class, or void.
         """
-        if self.foreground and not values & {*self.foreground}:
+        if not self.foreground:
+            return len(self.classes) or n_labels_of(values)
+        if not values & {*self.foreground}:
             raise ValueError(
                 f"foreground is {[*self.foreground]}, and the masks hold the values "
                 f"{sorted(values)} only; give values that occur."
             )
-        if self.foreground:
-            return n_labels_of(set(self.labels(np.array([*values], np.uint8)).tolist()))
-        return len(self.classes) or n_labels_of(values)
+        return n_labels_of({*self.labels(np.array([*values], np.uint8)).tolist()})
 
     def name(self, label: int) -> str:
         """Return the name of a class, or its value where it has none.
@@ -157,14 +154,13 @@ class LabelMap:
         name : str
             With ``foreground``, class 0 is "rest".
         """
-        if self.foreground and not label:
-            return "rest"
-        values = self.foreground or [self.classes[label] if self.classes else label]
         named = dict(enumerate(self.names))
-        words = [named.get(value) or str(value) for value in values]
-        if self.classes and not named.get(values[0]) and not self.foreground:
-            return ("background", "foreground")[label]
-        return "+".join(words)
+        if self.foreground:
+            words = [named.get(value) or str(value) for value in self.foreground]
+            return "+".join(words) if label else "rest"
+        value = self.classes[label] if self.classes else label
+        unnamed = ("background", "foreground")[label] if self.classes else str(value)
+        return named.get(value) or unnamed
 
     def colour(self, label: int) -> Colour | None:
         """Return the colour of a class, if it has one.
@@ -204,23 +200,14 @@ def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int
     was trained on, is used wherever the values allow it.
     """
     of_model = of_model or LabelMap()
-    if of_model.foreground or n_labels > 2:
-        return of_model
-    if of_model.classes and values <= {*of_model.classes, VOID}:
-        return of_model
-    if of_model.has_void and values <= {*range(n_labels), VOID}:
+    known = {*of_model.classes} or ({0, 1} if of_model.has_void else set())
+    if of_model.foreground or n_labels > 2 or (known and values <= {*known, VOID}):
         return of_model
     inside = sorted(values - {VOID})
-    if values == {0, VOID}:
-        classes: tuple[int, ...] = (0, VOID)
-    elif len(inside) == 2 and inside != [0, 1]:
-        classes = tuple(inside)
-    elif len(values) == 2 and VOID in values and inside != [1]:
-        classes = (inside[0], VOID)
-    else:
-        classes = ()
-    has_void = not classes and VOID in values
-    return LabelMap(classes, names=of_model.names, colours=of_model.colours, has_void=has_void)
+    if len(values) == 2 and VOID in values and inside != [1]:
+        inside.append(VOID)
+    classes = tuple(inside) if len(inside) == 2 and inside != [0, 1] else ()
+    return replace(of_model, classes=classes, has_void=not classes and VOID in values)
 
 
 def check_hard_edges(mask: Mask, name: str) -> None:
@@ -262,20 +249,17 @@ def read_classes(path: str | PathLike[str]) -> LabelMap:
     """
     names: dict[int, str] = {}
     for i, line in enumerate(text_lines(path, "a table of classes"), 1):
-        words = line.replace(",", " ").split()
-        if not words:
-            continue
-        value = int(words[0]) if words[0].isdigit() else -1
         # A name ends before statistics such as ``pixels=0.2``.
-        end = next((k for k, word in enumerate(words) if "=" in word), len(words))
-        if not 0 <= value <= VOID or end < 2 or value in names:
+        words = list(takewhile(lambda word: "=" not in word, line.replace(",", " ").split()))
+        value = int(words[0]) if words and words[0].isdigit() else -1
+        if line.strip() and (not 0 <= value <= VOID or len(words) < 2 or value in names):
             raise ImageFileError(
                 f"{path}, line {i} is {line.strip()!r}; give INDEX NAME, with an index of 0..255, "
                 "each once."
             )
-        names[value] = " ".join(words[1:end])
-    names.pop(VOID, None)
-    return LabelMap(names=tuple(names.get(k, "") for k in range(max(names, default=-1) + 1)))
+        names[value] = " ".join(words[1:])
+    last = max(names.keys() - {VOID}, default=-1)
+    return LabelMap(names=tuple(names.get(value, "") for value in range(last + 1)))
 
 
 def _is_value(value: Any) -> bool:
@@ -357,26 +341,25 @@ def _coco_masks(file: Path) -> MaskSource:
         categories = sorted(content["categories"], key=lambda category: int(category["id"]))
         classes = {int(category["id"]): i for i, category in enumerate(categories, 1)}
         names = ("background", *(str(category["name"]) for category in categories))
-        images = [(Path(image["file_name"]).stem, image) for image in content["images"]]
-        parts: dict[int, list[Any]] = {image["id"]: [] for _, image in images}
+        parts: dict[int, list[Any]] = {image["id"]: [] for image in content["images"]}
         for part in content["annotations"]:
             parts[part["image_id"]].append(part)
-        paths = [(name, Path(image["file_name"])) for name, image in images]
-    image_of = dict(images)
+        paths = [(Path(image["file_name"]), image) for image in content["images"]]
+    image_of = {path.stem: image for path, image in paths}
 
     def values(name: str) -> Mask:
-        image, drawn = image_of[name], []
+        image = image_of[name]
         with _damage(f"{file}: an annotation of {name} cannot be used"):
-            shape = int(image["height"]), int(image["width"])
-            for part in parts[image["id"]]:
-                inside = coco_mask(part["segmentation"], shape)
-                drawn.append((int(inside.sum()), classes[part["category_id"]], inside))
-        out = np.zeros(shape, np.uint8)
-        for _, value, inside in sorted(drawn, key=lambda entry: -entry[0]):
+            out = np.zeros((int(image["height"]), int(image["width"])), np.uint8)
+            drawn = [
+                (coco_mask(part["segmentation"], out.shape), classes[part["category_id"]])
+                for part in parts[image["id"]]
+            ]
+        for inside, value in sorted(drawn, key=lambda part: -part[0].sum()):
             out[inside] = value
         return out
 
-    doubts = files_by_name(paths, f"in {file} the image")[1]
+    doubts = files_by_name(((path.stem, path) for path, _ in paths), f"in {file} the image")[1]
     return MaskSource(dict.fromkeys(image_of, file), doubts, _meaning(names, file), values)
 
 
@@ -425,7 +408,7 @@ def _damage(what: str) -> Iterator[None]:
         raise ImageFileError(f"{what} ({type(error).__name__}: {error}).") from error
 
 
-def coco_mask(segmentation: Any, shape: tuple[int, int]) -> NDArray[np.bool_]:
+def coco_mask(segmentation: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return the pixels of a segmentation of COCO in an image of a height and width.
 
     It is a list of polygons x, y, x, y, ...; or run lengths, a dict with ``size`` and ``counts``,
@@ -464,7 +447,7 @@ def _decode_counts(text: str) -> list[int]:
     return runs
 
 
-def _inside(kind: str, points: Any, shape: tuple[int, int]) -> Any:
+def _inside(kind: str, points: Any, shape: tuple[int, ...]) -> Any:
     """Return the pixels whose centres lie inside a shape with corners in pixels, x, y."""
     corners: FloatArray = np.asarray(points, np.float64).reshape(-1, 2) - 0.5
     if kind == "rectangle":

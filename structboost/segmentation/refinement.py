@@ -7,8 +7,6 @@ contrasts between neighbours (multilevel banded graph cuts: Lombaert et al., ICC
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -41,32 +39,22 @@ def refine_mask(image: Photograph, mask: Mask) -> Mask:
 
 def _relabel(image: Photograph, mask: Mask) -> Mask:
     """Compute new labels in the band along the outlines of a mask."""
-    near = _band(mask)
+    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * _BAND + 1, 2 * _BAND + 1))
+    near = np.asarray(cv2.dilate(outlines(mask).astype(np.uint8), disc) > 0)
     if not near.any():
         return mask
-    rows, columns = np.flatnonzero(near.any(axis=1)), np.flatnonzero(near.any(axis=0))
-    part = np.s_[
-        max(0, int(rows[0]) - _WINDOW) : int(rows[-1]) + _WINDOW,
-        max(0, int(columns[0]) - _WINDOW) : int(columns[-1]) + _WINDOW,
-    ]
+    ends = [np.flatnonzero(near.any(axis=axis))[[0, -1]].tolist() for axis in (1, 0)]
+    part = tuple(slice(max(0, first - _WINDOW), last + _WINDOW) for first, last in ends)
     out = mask.copy()
     out[part] = _cut(image[part].astype(np.float32), mask[part], near[part])
     return out
-
-
-def _band(mask: Mask) -> NDArray[np.bool_]:
-    """Return the pixels near another class."""
-    disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * _BAND + 1, 2 * _BAND + 1))
-    return np.asarray(cv2.dilate(outlines(mask).astype(np.uint8), disc) > 0)
 
 
 def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Mask:
     """Set the labels of least energy in the band, whose rim does not change."""
     classes, codes = np.unique(mask, return_inverse=True)
     before = codes.reshape(mask.shape)[near]
-    nodes = np.stack(
-        [_colour_energies(values, mask == class_value, near) for class_value in classes], axis=1
-    )
+    nodes = np.column_stack([_colour_energies(values, mask == c, near) for c in classes])
     # Where one of the classes has no colour nearby, only neighbours determine the label.
     nodes[np.isinf(nodes).sum(axis=1) >= len(classes) - 1] = 0.0
     nodes = np.minimum(nodes - nodes.min(axis=1, keepdims=True), _MOST)
@@ -78,9 +66,8 @@ def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Ma
     if len(classes) > 2:  # other classes enter only where they are plausible
         is_other = before[:, None] != np.arange(len(classes))
         nodes[is_other & (nodes >= _MOST)] = keep
-    labels = expanded_once(nodes, edges, weights, before)
     out = mask.copy()
-    out[near] = classes[labels]
+    out[near] = classes[expanded_once(nodes, edges, weights, before)]
     return out
 
 
@@ -89,35 +76,30 @@ def _colour_energies(
 ) -> FloatArray:
     """Compute distances of band pixels to a class's colours nearby, infinite without any."""
     weights = (inside & ~near).astype(np.float32)
-    count = _sums(weights)
-    total = _sums(values * weights[:, :, None])[near].astype(np.float64)
-    squares = _sums((values**2).sum(axis=2) * weights)[near].astype(np.float64)
-    n = count[near].astype(np.float64)[:, None]
-    mean = total / np.maximum(n, 1.0)
-    variance = squares / np.maximum(n[:, 0], 1.0) - (mean**2).sum(axis=1)
+    n, total, squares = (
+        cv2.boxFilter(planes, -1, (_WINDOW, _WINDOW), normalize=False)[near].astype(np.float64)
+        for planes in (weights, values * weights[:, :, None], (values**2).sum(axis=2) * weights)
+    )
+    mean = total / np.maximum(n, 1.0)[:, None]
+    variance = squares / np.maximum(n, 1.0) - (mean**2).sum(axis=1)
     variance = np.maximum(variance, 0.0) / 3 + _NOISE
     apart = ((values[near] - mean) ** 2).sum(axis=1)
-    energy = apart / (2 * variance) + 1.5 * np.log(variance)
-    return np.where(n[:, 0] > _LEAST, energy, np.inf)
-
-
-def _sums(planes: NDArray[np.float32]) -> NDArray[Any]:
-    return np.asarray(cv2.boxFilter(planes, -1, (_WINDOW, _WINDOW), normalize=False))
+    return np.where(n > _LEAST, apart / (2 * variance) + 1.5 * np.log(variance), np.inf)
 
 
 def _edges(values: NDArray[np.float32], near: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
     """Return pairs of neighbours in the band, and their costs of different labels."""
-    index_of = np.full(near.shape, -1, np.int64)
-    index_of[near] = np.arange(int(near.sum()))
+    index_of = np.cumsum(near).reshape(near.shape) - 1
     height, width = near.shape
-    pairs, steps, lengths = [], [], []
+    pairs, steps = [], []
     for down, right in _NEIGHBOURS:
         here = np.s_[: height - down, max(0, -right) : width - max(0, right)]
         there = np.s_[down:, max(0, right) : width + min(0, right)]
         both = near[here] & near[there]
         pairs.append(np.column_stack((index_of[here][both], index_of[there][both])))
         steps.append(((values[here][both] - values[there][both]) ** 2).sum(axis=1))
-        lengths.append(np.full(len(pairs[-1]), np.hypot(down, right)))
+
     contrast = np.concatenate(steps).astype(np.float64)
     likeness = np.exp(-contrast / (2 * contrast.mean() + 1e-6))
-    return np.concatenate(pairs), _SMOOTH * likeness / np.concatenate(lengths)
+    lengths = np.repeat(np.hypot(*np.transpose(_NEIGHBOURS)), list(map(len, pairs)))
+    return np.concatenate(pairs), _SMOOTH * likeness / lengths

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,14 +33,11 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> In
         raise ValueError(
             f"truth has shape {truth.shape} and predicted {predicted.shape}; they must be equal."
         )
-    is_labelled = truth < n_labels
-    classes = predicted[is_labelled].astype(np.int64)
-    if len(classes) and classes.max() >= n_labels:
-        raise ValueError(f"predicted has the class {classes.max()}; there are 0..{n_labels - 1}.")
-    keys = truth[is_labelled].astype(np.int64) * n_labels + classes
-    return np.asarray(
-        np.bincount(keys, minlength=n_labels**2).reshape(n_labels, n_labels), np.int64
-    )
+    rows, columns = truth[truth < n_labels].astype(np.int64), predicted[truth < n_labels]
+    if columns.max(initial=0) >= n_labels:
+        raise ValueError(f"predicted has the class {columns.max()}; there are 0..{n_labels - 1}.")
+    counts = np.bincount(rows * n_labels + columns, minlength=n_labels**2)
+    return counts.reshape(n_labels, n_labels)
 
 
 @dataclass(frozen=True)
@@ -109,13 +106,12 @@ class SegmentationScores:
     def as_record(self) -> dict[str, float | None]:
         """Return the usual scores of two classes or of more, with None for undefined ones."""
         if len(self.confusion) == 2:
-            background, foreground = self.iou
-            scores = {"iou_foreground": foreground, "iou_background": background}
-            scores["accuracy"] = self.accuracy
+            names = "iou_foreground", "iou_background", "accuracy"
+            values = self.iou[1], self.iou[0], self.accuracy
         else:
-            scores = {"mean_iou": self.mean_iou, "global_accuracy": self.accuracy}
-            scores["class_accuracy"] = self.class_accuracy
-        return {name: _value_or_none(value) for name, value in scores.items()}
+            names = "mean_iou", "global_accuracy", "class_accuracy"
+            values = self.mean_iou, self.accuracy, self.class_accuracy
+        return _record(names, values)
 
 
 def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str, Any]:
@@ -123,36 +119,30 @@ def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str
 
     ``counts`` has the confusion matrix of each image, and ``names`` are those of the classes.
     """
+
+    def shared(scores: SegmentationScores) -> dict[str, Any]:
+        return {**_record(["mean_iou"], [scores.mean_iou]), "iou": _record(names, scores.iou)}
+
     scores = SegmentationScores.of(list(counts.values()))
-
-    def by_class(iou: FloatArray) -> dict[str, float | None]:
-        return {name: _value_or_none(value) for name, value in zip(names, iou, strict=True)}
-
-    each = {name: SegmentationScores(matrix) for name, matrix in counts.items()}
     return {
-        "mean_iou": _value_or_none(scores.mean_iou),
+        **shared(scores),
         **scores.as_record(),
         "images": len(counts),
-        "iou": by_class(scores.iou),
         "classes": list(names),
         "confusion": scores.confusion.tolist(),
-        "by_image": {
-            name: {"mean_iou": _value_or_none(matrix.mean_iou), "iou": by_class(matrix.iou)}
-            for name, matrix in each.items()
-        },
+        "by_image": {name: shared(SegmentationScores(counts[name])) for name in counts},
     }
 
 
 def summary(record: Mapping[str, Any]) -> str:
     """Format a line with the scores of all images, and one with the IoU of each class."""
 
-    def shown(value: Any) -> str:
-        return f"{value:.4f}" if isinstance(value, float) else str(value)
+    def line(values: Mapping[str, Any]) -> str:
+        shown = {k: f"{v:.4f}" if isinstance(v, float) else v for k, v in values.items()}
+        return ", ".join(f"{name} {value}" for name, value in shown.items())
 
-    whole = ("classes", "confusion", "by_image", "iou")
-    first = ", ".join(f"{key} {shown(value)}" for key, value in record.items() if key not in whole)
-    each = ", ".join(f"{name} {shown(value)}" for name, value in record["iou"].items())
-    return f"{first}\nIoU by class: {each}"
+    whole = {k: v for k, v in record.items() if not isinstance(v, dict | list)}
+    return f"{line(whole)}\nIoU by class: {line(record['iou'])}"
 
 
 def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float:
@@ -175,29 +165,30 @@ def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float
     ValueError, TypeError
         If one is no array of finite numbers of this shape, or a number of pixels is negative.
     """
-    shapes = (len(margins), 2), (len(margins),), (len(margins),)
-    named = {"truth": truth, "margins": margins, "areas": areas}
-    for (name, values), shape in zip(named.items(), shapes, strict=True):
-        values = checked_array(values, name, len(shape))
-        least = -np.inf if name == "margins" else 0
-        if values.shape != shape or not (np.isfinite(values) & (values >= least)).all():
+    n = len(margins)
+    for name, values, shape, least in (
+        ("truth", truth, (n, 2), 0), ("margins", margins, (n,), -np.inf), ("areas", areas, (n,), 0),
+    ):  # fmt: skip
+        array = checked_array(values, name, len(shape))
+        if array.shape != shape or not (np.isfinite(array) & (array >= least)).all():
             raise ValueError(
                 f"{name} is {shown(values)}; give {shape} finite numbers from {least}."
             )
-    foreground = np.asarray(truth)[:, 1].astype(np.float64)
+    foreground = np.asarray(truth, np.float64)[:, 1]
     total = foreground.sum()
     if total == 0:
         return float("nan")
     order = np.argsort(-np.asarray(margins), kind="stable")
-    taken, hit = (
-        np.append(0.0, np.cumsum(np.asarray(part)[order])) for part in (areas, foreground)
-    )
+    sums = np.cumsum(np.column_stack((areas, foreground))[order], axis=0)
+    taken, hit = np.vstack((np.zeros(2), sums)).T
     # Precision hit / taken equals recall hit / total at taken = total.
     return float(np.interp(total, taken, hit) / total)
 
 
-def _value_or_none(value: Any) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _record(names: Iterable[str], values: Iterable[Any]) -> dict[str, float | None]:
+    """Return scores by name, with None for undefined ones."""
+    pairs = zip(names, values, strict=True)
+    return {name: None if np.isnan(value) else float(value) for name, value in pairs}
 
 
 def _fractions(parts: Any, wholes: Any) -> FloatArray:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
+from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
@@ -26,6 +27,7 @@ from structboost.segmentation.descriptors import (
     DescribedImage,
     adjacency,
     region_means,
+    squared_distances,
     superpixels,
 )
 from structboost.segmentation.image_files import (
@@ -51,31 +53,17 @@ def scribbled_labels(
 ) -> IntArray:
     """Return the label of the strokes on each superpixel, -1 without a stroke.
 
-    1 is the object and 0 the background, which ``scribbles`` have as 1 and 2.  Of two kinds of
-    strokes the longer one counts.  ValueError if sizes differ, or the strokes hold other values
-    or, with ``of_both_kinds``, only one kind.
+    1 is the object and 0 the background, which ``scribbles`` of the size of the shrunk image have
+    as 1 and 2.  Of two kinds of strokes the longer one counts.  ImageFileError if they hold other
+    values or, with ``of_both_kinds``, only one kind.
     """
-    check_one_size("its image", image.labels.shape, name, scribbles.shape)
-    checked_strokes(scribbles, name, of_both_kinds=of_both_kinds)
-    return _fixed(_counts_of_strokes(image.labels, scribbles))
+    return _fixed(_counts_of_strokes(image.labels, scribbles, name, of_both_kinds))
 
 
-def _counts_of_strokes(labels: NDArray[np.int32], scribbles: Mask) -> list[IntArray]:
+def _counts_of_strokes(
+    labels: NDArray[np.int32], scribbles: Mask, name: str, of_both_kinds: bool = True
+) -> list[IntArray]:
     """Count the pixels of strokes in each superpixel, of the background and of the object."""
-    n = int(labels.max()) + 1
-    return [np.bincount(labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
-
-
-def _fixed(counts: list[IntArray]) -> IntArray:
-    """Return the label of the longer strokes on each superpixel, -1 without any."""
-    return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
-
-
-def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -> None:
-    """Raise unless scribbles hold strokes, by default of both kinds, and nothing else.
-
-    ImageFileError if the strokes hold other values or only one kind.
-    """
     values = set(np.unique(scribbles).tolist())
     if not values <= {NOTHING, OBJECT, BACKGROUND}:
         raise ImageFileError(
@@ -83,6 +71,13 @@ def checked_strokes(scribbles: Mask, name: str, *, of_both_kinds: bool = True) -
         )
     if of_both_kinds and not {OBJECT, BACKGROUND} <= values:
         raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
+    n = int(labels.max()) + 1
+    return [np.bincount(labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
+
+
+def _fixed(counts: list[IntArray]) -> IntArray:
+    """Return the label of the longer strokes on each superpixel, -1 without any."""
+    return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
 
 
 def resized_strokes(
@@ -111,16 +106,26 @@ def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.flo
     and Sapiro, ICCV 2007).  They are positive where more like the object.
     """
     colours, places = image.colours.astype(np.float64), image.positions.astype(np.float64)
-    areas = image.sizes.astype(np.float64)
-    columns: list[NDArray[Any]] = []
-    for width in (5.0, 12.0):
-        columns.append(_likelihood_ratio(colours / width, labels, areas))
-    columns.append(_likelihood_ratio(np.hstack((colours / 12.0, places / 0.15)), labels, areas))
-    near = [_nearest(places, labels == label) for label in (0, 1)]
-    columns.append(near[0] - near[1])
-    along = [_geodesic(image, labels == label) for label in (0, 1)]
-    columns.append((along[0] - along[1]) / (along[0] + along[1] + 1.0))
-    return np.column_stack(columns).astype(np.float32)
+    areas, strokes = image.sizes.astype(np.float64), [labels == label for label in (0, 1)]
+
+    def ratio(rows: FloatArray) -> FloatArray:
+        """Compute the logarithm of the ratio of two kernel densities, object over background."""
+        densities = [
+            np.exp(-cdist(rows, rows[s], "sqeuclidean") / 2) @ (areas[s] / areas[s].sum()) + 1e-6
+            for s in strokes
+        ]
+        return np.asarray(np.log(densities[1] / densities[0]))
+
+    near = [cdist(places, places[s]).min(axis=1) for s in strokes]
+    paths = _paths(image.edges, colours, 0.5)
+    along = [np.minimum(_distances(paths, s), 1e4) for s in strokes]
+    return np.column_stack(
+        (
+            *(ratio(colours / 5.0), ratio(colours / 12.0)),
+            *(ratio(np.hstack((colours / 12.0, places / 0.15))), near[0] - near[1]),
+            (along[0] - along[1]) / (along[0] + along[1] + 1.0),
+        )
+    ).astype(np.float32)
 
 
 # Number of scribble features, in place of classifiers.
@@ -131,30 +136,6 @@ def scribble_log_probabilities(image: DescribedImage, labels: IntArray) -> Float
     """Return log-probabilities with the features as log-odds, shape (n_superpixels, 5, 2)."""
     odds = np.clip(scribble_features(image, labels).astype(np.float64), -_MOST, _MOST)
     return np.stack((-np.logaddexp(0.0, odds), -np.logaddexp(0.0, -odds)), axis=2)
-
-
-def _likelihood_ratio(rows: FloatArray, labels: IntArray, areas: FloatArray) -> FloatArray:
-    """Compute the logarithm of the ratio of two kernel densities, object over background."""
-    densities = []
-    for label in (0, 1):
-        strokes = labels == label
-        squared = ((rows[:, None, :] - rows[None, strokes, :]) ** 2).sum(axis=2)
-        weights = areas[strokes] / areas[strokes].sum()
-        densities.append(np.exp(-squared / 2) @ weights + 1e-6)
-    return np.asarray(np.log(densities[1] / densities[0]))
-
-
-def _nearest(places: FloatArray, strokes: NDArray[np.bool_]) -> FloatArray:
-    """Compute the distance to the nearest of the strokes, relative to the image."""
-    return np.asarray(
-        np.sqrt(((places[:, None] - places[None, strokes]) ** 2).sum(axis=2)).min(axis=1)
-    )
-
-
-def _geodesic(image: DescribedImage, strokes: NDArray[np.bool_]) -> FloatArray:
-    """Compute the shortest path to a stroke, whose steps cost the difference in LUV."""
-    paths = _paths(image.edges, image.colours.astype(np.float64), 0.5)
-    return np.asarray(np.minimum(_distances(paths, strokes), 1e4))
 
 
 def _paths(edges: IntArray, colours: FloatArray, step: float) -> csr_array:
@@ -307,8 +288,7 @@ class StrokeSegmenter(Described):
         labels = superpixels(small, self.n_segments)
         touching = adjacency(labels, lab)
         colours = region_means(labels, lab)
-        squares = (colours**2).sum(axis=1)
-        distances = squares[:, None] + squares[None] - 2 * colours @ colours.T
+
         contrasts = touching.contrasts.astype(np.float64) ** 2
         likeness = np.exp(-contrasts / (2 * contrasts.mean() + 1e-6)) if len(contrasts) else 0.0
         lengths = touching.boundaries / max(touching.boundaries.sum() / max(len(contrasts), 1), 1.0)
@@ -316,7 +296,7 @@ class StrokeSegmenter(Described):
             (pixels.shape[0], pixels.shape[1]),
             labels,
             np.bincount(labels.ravel()),
-            np.exp(-np.maximum(distances, 0.0) / (2 * _KERNEL**2)).astype(np.float32),
+            np.exp(-squared_distances(colours) / (2 * _KERNEL**2)).astype(np.float32),
             _paths(touching.edges, colours, _STEP),
             touching.edges,
             lengths * (likeness + _SMOOTH),
@@ -345,25 +325,27 @@ class StrokeSegmenter(Described):
             If the scribbles do not fit the image, hold other values, or are of one kind only.
         """
         strokes = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
-        checked_strokes(strokes, "scribbles")
-        counts = _counts_of_strokes(image.labels, strokes)
-        costs = _costs(image, [_fractions(count) for count in counts], _fixed(counts))
+        costs = _costs(image, _counts_of_strokes(image.labels, strokes, "scribbles"))
+        mask = costs.argmin(axis=1).astype(np.uint8)
         probabilities = softmax(-costs, axis=1).astype(np.float32)
-        labels = costs.argmin(axis=1).astype(np.uint8)
         return (
-            resized_mask(labels[image.labels], image.shape),
+            resized_mask(mask[image.labels], image.shape),
             resized_mask(probabilities[image.labels], image.shape),
         )
 
 
-def _costs(image: PreparedImage, strokes: list[FloatArray], fixed: NDArray[Any]) -> FloatArray:
-    """Compute the energy of each label of a superpixel, with the best labels of the others."""
-    paths = [_distances(image.paths, fixed == v) for v in (0, 1)]
-    total = np.minimum(paths[0] + paths[1], 1e12)
-    nearer = np.divide(np.clip(paths[0], 0, 1e12) - np.clip(paths[1], 0, 1e12), total + 1e-9)
+def _costs(image: PreparedImage, counts: list[IntArray]) -> FloatArray:
+    """Compute the energy of each label of a superpixel, with the best labels of the others.
+
+    ``counts`` are pixels of strokes in each superpixel, of the background and of the object.
+    """
+    fixed, strokes = _fixed(counts), [_fractions(count) for count in counts]
+    paths = [np.minimum(_distances(image.paths, fixed == v), 1e12) for v in (0, 1)]
+    nearer = (paths[0] - paths[1]) / (np.minimum(paths[0] + paths[1], 1e12) + 1e-9)
     areas = image.sizes / image.sizes.mean()
     edges, weights = image.edges, image.weights
-    models, weight, labels = strokes, _FIRST, None
+    models, weight = strokes, _FIRST
+    labels: IntArray = np.zeros(0, np.int64)
     for _ in range(_ROUNDS):
         density = [image.kernel @ model + _RARE for model in models]
         colour = np.clip(np.log(density[1] / density[0]), -_MOST_OF_COLOURS, _MOST_OF_COLOURS)
@@ -371,15 +353,15 @@ def _costs(image: PreparedImage, strokes: list[FloatArray], fixed: NDArray[Any])
         nodes = np.column_stack((np.maximum(odds, 0.0), np.maximum(-odds, 0.0)))
         i = np.flatnonzero(fixed >= 0)
         nodes[i, 1 - fixed[i]] += 1.0 + nodes.sum() + weights.sum()
-        best = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
-        if labels is not None and np.array_equal(best, labels):
+        before = labels
+        labels = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
+        if np.array_equal(before, labels):
             break
-        labels, weight = best, 1.0
+        weight = 1.0
         models = [
             _STROKES * model + (1 - _STROKES) * _fractions(image.sizes * (labels == v))
             for v, model in enumerate(strokes)
         ]
-    assert labels is not None
     return conditional_costs(nodes, edges, weights, labels)
 
 

@@ -148,7 +148,7 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
         size, with outlines that follow the photograph (:mod:`structboost.segmentation.refinement`).
     C : float or None
         Weight of the loss.  None chooses it, by cross-validation for two labels, and 0.3 for more
-        (:func:`.crf_training.tuned`).
+        (:func:`.crf.tuned`).
     crf : CRFSettings
         Settings of the training of the CRF.
     unaries : UnarySettings or OwnUnaries

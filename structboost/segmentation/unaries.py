@@ -67,7 +67,7 @@ class _OfPresentClasses:
         """
         if not len(arrays["classes"]):
             raise DamagedFileError("one of its classifiers has no class")
-        return cls(**arrays, n_labels=n_labels)
+        return cls(**{**arrays, "n_labels": n_labels})
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ from structboost.tracking.tracks import (
 )
 from structboost.tracking.video import (
     FrameSource,
-    TimedImage,
     VideoWriter,
     open_frames,
     source_files,
@@ -197,7 +196,7 @@ def _synthetic_frames(start: int) -> FrameSource:
     n = len(clip.frames)
     if start >= n:
         raise ValueError(f"--start is {start}; the synthetic clip has {n} frames.")
-    images = (TimedImage(clip.frames[index], index / clip.fps) for index in range(start, n))
+    images = ((image, index / clip.fps) for index, image in enumerate(clip.frames))
     return FrameSource(clip.name, images, n, clip.fps, start)
 
 

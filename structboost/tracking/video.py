@@ -7,13 +7,13 @@ import re
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from fractions import Fraction
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from itertools import count
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, Self, cast
 
 import av
 import cv2
@@ -48,11 +48,8 @@ class VideoError(ValueError):
     """
 
 
-class TimedImage(NamedTuple):
-    """Frame and the second when it is shown, or None."""
-
-    image: Pixels
-    time: float | None = None
+# Frame and the second when it is shown, if that is known.
+TimedImage = tuple[Pixels, float | None]
 
 
 class FrameSource(Iterator[tuple[int, Pixels]]):
@@ -78,19 +75,30 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
     def __init__(
         self,
         source: str,
-        images: Generator[TimedImage],
+        images: Iterator[TimedImage],
         frame_count: int | None = None,
         fps: float | None = None,
         start: int = 0,
     ) -> None:
         self.source, self.frame_count, self.fps = source, frame_count, fps
         self.time: float | None = None
-        self._images = images
-        self._indices = count(start)
+        self._images = self._from(images, start)
+
+    def _from(self, images: Iterator[TimedImage], start: int) -> Generator[tuple[int, Pixels]]:
+        """Yield frames from ``start`` on, and close the source at the end."""
+        index = -1
+        with closing(cast(Generator[TimedImage], images)):
+            for index, (image, self.time) in enumerate(images):
+                if index >= start:
+                    yield index, image
+        if index < start:
+            raise VideoError(
+                f"{self.source} has {index + 1} frames, so frame {start} cannot be read. Give an "
+                "earlier start."
+            )
 
     def __next__(self) -> tuple[int, Pixels]:
-        image, self.time = next(self._images)
-        return next(self._indices), image
+        return next(self._images)
 
     def __enter__(self) -> Self:
         return self
@@ -142,7 +150,7 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
         return _open_video(text, text, start)
     paths = [] if is_index else source_files(text)
     if paths:
-        return FrameSource(text, _read_images(text, paths, start), len(paths), start=start)
+        return FrameSource(text, _read_images(text, paths), len(paths), start=start)
     if is_index or re.fullmatch("[0-9]+", text):
         return _open_camera(int(text), start)
     raise VideoError(
@@ -160,37 +168,24 @@ def source_files(source: str | PathLike[str]) -> list[Path]:
     path, text = Path(source), str(source)
     if path.is_file():
         return [path]
-    if path.is_dir():
-        return _images_of(path)
-    is_pattern = "://" not in text and (has_magic(text) or _NUMBER.search(path.name))
-    return _images_by_pattern(text) if is_pattern else []
-
-
-def _images_by_pattern(text: str) -> list[Path]:
-    """List images whose names match a glob, or have a number in the place of %04d or the like."""
-    folder, name = os.path.split(text)
-    pattern, fits = text, ".*"
-    if not has_magic(text):
-        pattern = os.path.join(folder, "*")
-        fits = "[0-9]+".join(map(re.escape, _NUMBER.split(name, maxsplit=1)))
-    paths = map(Path, glob(pattern))
-    images = _images_among(path for path in paths if re.fullmatch(fits, path.name))
-    if not images:
-        raise VideoError(
-            f"No image fits {text}, so frame 0 cannot be read. Give a pattern of images, such as "
-            "'shots/shot_%04d.png' or 'shots/*.png', in quotes."
-        )
-    return images
-
-
-def _images_of(folder: Path) -> list[Path]:
-    for place in (folder / "img", folder):
-        images = _images_among(place.iterdir()) if place.is_dir() else []
+    patterns = [os.path.join(escape(text), *inside, "*") for inside in (["img"], [])]
+    fits = ".*"
+    if not path.is_dir():
+        number = _NUMBER.search(path.name)
+        if "://" in text or not (has_magic(text) or number):
+            return []
+        patterns = [text]
+        if not has_magic(text):  # a number in the place of %04d or the like
+            patterns = [os.path.join(path.parent, "*")]
+            fits = "[0-9]+".join(map(re.escape, _NUMBER.split(path.name, maxsplit=1)))
+    for pattern in patterns:
+        images = _images_among(p for p in map(Path, glob(pattern)) if re.fullmatch(fits, p.name))
         if images:
             return images
     raise VideoError(
-        f"{folder} and its sub-folder img hold no images ({' '.join(sorted(_IMAGE_SUFFIXES))}), "
-        "so frame 0 cannot be read. Give the folder that holds the frames."
+        f"No image fits {text} or lies in it or in its sub-folder img "
+        f"({' '.join(sorted(_IMAGE_SUFFIXES))}), so frame 0 cannot be read. Give the folder that "
+        "holds the frames, or a pattern, such as 'shots/shot_%04d.png' or 'shots/*.png', in quotes."
     )
 
 
@@ -199,29 +194,26 @@ def _images_among(paths: Iterable[Path]) -> list[Path]:
 
     Names with a leading dot are side files of other systems, not images.
     """
-    suffixes = _IMAGE_SUFFIXES
-    images = [p for p in paths if p.suffix.lower() in suffixes and not p.name.startswith(".")]
     first: dict[Path, Path] = {}
-    for image in sorted(images):
-        other = first.setdefault(image.with_suffix(""), image)
-        if other != image:
-            raise VideoError(
-                f"{other} and {image} may be the same frame; remove one of them, or give a pattern "
-                "such as '*.png', in quotes."
-            )
+    for path in sorted(paths):
+        if path.suffix.lower() in _IMAGE_SUFFIXES and not path.name.startswith("."):
+            other = first.setdefault(path.with_suffix(""), path)
+            if other != path:
+                raise VideoError(
+                    f"{other} and {path} may be the same frame; remove one of them, or give a "
+                    "pattern such as '*.png', in quotes."
+                )
+
     # Digits compare as numbers, and the name breaks ties (1 and 01).
-    return sorted(
-        images,
-        key=lambda path: (
-            re.sub("[0-9]+", lambda digits: digits[0].zfill(99), path.name.lower()), path.name
-        ),
-    )  # fmt: skip
+    def place(path: Path) -> tuple[str, str]:
+        name = path.name.lower()
+        return re.sub("[0-9]+", lambda digits: digits[0].zfill(99), name), path.name
+
+    return sorted(first.values(), key=place)
 
 
-def _read_images(folder: str, paths: list[Path], start: int) -> Generator[TimedImage]:
-    if start >= len(paths):
-        raise VideoError(_too_short(folder, len(paths), start))
-    for index, path in enumerate(paths[start:], start):
+def _read_images(folder: str, paths: list[Path]) -> Iterator[TimedImage]:
+    for index, path in enumerate(paths):
         why: object = "it is not an image or is truncated"
         try:
             # The bytes are read here, so that names that are not ASCII work on every system.
@@ -233,13 +225,7 @@ def _read_images(folder: str, paths: list[Path], start: int) -> Generator[TimedI
                 f"{folder}: frame {index} cannot be read from {path.name} ({why}). Replace or "
                 f"remove that file. {_READ_BEFORE}."
             )
-        yield TimedImage(image)
-
-
-def _too_short(source: str, n_frames: int, start: int) -> str:
-    return (
-        f"{source} has {n_frames} frames, so frame {start} cannot be read. Give an earlier start."
-    )
+        yield image, None
 
 
 def _open_video(source: str, file: str | IO[bytes], start: int) -> FrameSource:
@@ -259,15 +245,14 @@ def _open_video(source: str, file: str | IO[bytes], start: int) -> FrameSource:
         )
     stream = container.streams.video[0]
     fps = float(stream.average_rate or 0.0)
-    estimate = round((container.duration or 0) / av.time_base * fps)
-    n_frames = stream.frames or estimate
-    images = _decode_frames(source, container, n_frames, fps, start)
+    n_frames = stream.frames or round((container.duration or 0) / av.time_base * fps)
+    images = _decode_frames(source, container, n_frames, fps)
     return FrameSource(source, images, n_frames or None, fps or None, start)
 
 
 def _decode_frames(
-    source: str, container: InputContainer, announced: int, fps: float, start: int
-) -> Generator[TimedImage]:
+    source: str, container: InputContainer, announced: int, fps: float
+) -> Iterator[TimedImage]:
     """Yield the frames of a video, turned upright, and raise VideoError if it is damaged."""
     index, start_time = 0, None
     with container:
@@ -287,14 +272,15 @@ def _decode_frames(
             if frame is None:
                 break
             start_time = frame.time if start_time is None else start_time
-            if index >= start:
-                image = frame.to_ndarray(format="rgb24")
-                upright = np.ascontiguousarray(np.rot90(image, frame.rotation // 90), np.uint8)
-                is_timed = frame.time is not None and start_time is not None
-                yield TimedImage(upright, frame.time - start_time if is_timed else None)
+            upright = np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90)
+            is_timed = frame.time is not None and start_time is not None
+            yield (
+                np.ascontiguousarray(upright, np.uint8),
+                frame.time - start_time if is_timed else None,
+            )
             index += 1
-        if index <= start:
-            raise VideoError(_too_short(source, index, start))
+        if not index:
+            return
         shown = announced
         if "mp4" in container.format.name and stream.duration and stream.time_base:
             # Shorter where an edit list hides frames, as after cutting a video on a phone.
@@ -312,31 +298,29 @@ def _open_camera(index: int, start: int) -> FrameSource:
     if not 0 <= index <= _LAST_CAMERA:  # others crash OpenCV
         raise ValueError(f"source is {index}; give a camera's index from 0 to {_LAST_CAMERA}.")
     capture = cv2.VideoCapture(index)
+    name = f"camera {index}"
     if not capture.isOpened():
         raise VideoError(
-            f"camera {index}: frame 0 cannot be read; there is no such camera or another "
+            f"{name}: frame 0 cannot be read; there is no such camera or another "
             "program uses it. Connect it, close that program, or give another index."
         )
     fps = capture.get(cv2.CAP_PROP_FPS)
-    name = f"camera {index}"
-    pictures = _read_camera(name, capture, start)
-    return FrameSource(name, pictures, fps=fps if 0 < fps < 1e4 else None, start=start)
+    return FrameSource(
+        name, _read_camera(name, capture), fps=fps if 0 < fps < 1e4 else None, start=start
+    )
 
 
-def _read_camera(camera: str, capture: cv2.VideoCapture, start: int) -> Generator[TimedImage]:
-    index, start_time = 0, time.perf_counter()
+def _read_camera(camera: str, capture: cv2.VideoCapture) -> Iterator[TimedImage]:
+    start_time = None
     try:
-        while True:
+        for index in count():
             has_image, image = capture.read()
             if not has_image:
                 raise VideoError(
                     f"{camera} stopped before frame {index}; is it unplugged? {_READ_BEFORE}."
                 )
-            if index == 0:
-                start_time = time.perf_counter()
-            if index >= start:
-                yield TimedImage(swapped_channels(image), time.perf_counter() - start_time)
-            index += 1
+            start_time = start_time or time.perf_counter()
+            yield swapped_channels(image), time.perf_counter() - start_time
     finally:
         capture.release()
 

@@ -224,7 +224,7 @@ def test_sources_without_a_frame_are_refused(tmp_path):
         ("text.mp4", b"no video at all " * 100, "not a video"),
         ("boxes.txt", b"1,2,3,4\n" * 500, "holds text or sound only"),
         ("no.mp4", None, "does not exist, so frame 0"),
-        ("a", None, "hold no images"),
+        ("a", None, "No image fits"),
         ("a/*.png", None, "No image fits"),
     ):
         if content is not None:
