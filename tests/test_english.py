@@ -24,7 +24,7 @@ FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", 
 PUBLIC = {
     ("segmentation/labelled_folder", "given"),
     ("solvers/cut_pool", "numbers"),
-    ("tracking/tracked_frames", "numbers"),
+    ("tracking/tracks", "numbers"),
     ("learners/responses", "answers"),
 }
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef

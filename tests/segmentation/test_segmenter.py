@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,6 @@ from PIL import Image
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost.errors import ModelFileError
 from structboost.segmentation import CRFSettings, LabelMap, Segmenter, UnarySettings
 from structboost.segmentation.descriptors import describe
 from structboost.segmentation.potentials import unary_potentials
@@ -49,26 +49,21 @@ def test_segmenter_is_an_estimator_of_scikit_learn_that_files_keep(trained):
     assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
     assert agreement(segmenter, FRESH) > 0.95
     last, loaded = segmenter.history_[-1], Segmenter.load(path)
-    assert last["cross_fitted"]
-    assert not last["certified"]
-    assert last["gap"] < 1
+    assert (last["cross_fitted"], last["certified"], last["gap"] < 1) == (True, False, True)
     assert (loaded.C_, loaded.history_) == (1.0, segmenter.history_)
-    counts = []
+    counts = np.zeros((2, 2))
     in_turn = segmenter.predict_in_turn(FRESH.images)
     for image, truth, mask in zip(FRESH.images, FRESH.masks, in_turn, strict=True):
         equal(loaded, segmenter, image)
         np.testing.assert_array_equal(mask, segmenter.predict(image))
-        counts.append(confusion(truth, mask, 2))
+        counts += confusion(truth, mask, 2)
         probabilities = segmenter.predict_proba(image)
         np.testing.assert_allclose(probabilities.sum(axis=2), 1.0, rtol=1e-5)
         np.testing.assert_array_equal(probabilities.argmax(axis=2), mask)
-    expected = SegmentationScores.of(counts).mean_iou
+    expected = SegmentationScores(counts).mean_iou
     assert segmenter.score(FRESH.images, FRESH.masks) == pytest.approx(expected)
     sure = probabilities.max(axis=2) > 0.99  # which they are nearly everywhere
     assert (probabilities.argmax(axis=2) == truth)[sure].mean() > 0.97
-    for many in (FRESH.images, np.stack(FRESH.images)):
-        with pytest.raises(ValueError, match=r"of 3; give one image, or use predict_in_turn"):
-            segmenter.predict(many)
 
 
 @pytest.mark.slow
@@ -81,9 +76,8 @@ def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
     assert segmenter.needs_scribbles
     assert agreement(segmenter, fresh, with_scribbles=True) > 0.9
     image, strokes = fresh.images[0], fresh.scribbles[0]
-    found = segmenter.predict(image, strokes)
+    found, probabilities = segmenter.mask_and_probabilities(image, strokes)
     assert (found[strokes == 1] == 1).mean() > 0.95
-    probabilities = segmenter.predict_proba(image, strokes)
     assert np.mean(probabilities.argmax(axis=2) == found) > 0.98  # outlines may differ
     for wrong, message in (
         (None, "give scribbles"),
@@ -101,19 +95,6 @@ def test_segmenter_predicts_at_the_size_of_any_image(trained):
     for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
         image = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
         assert trained[0].predict(image).shape == shape[:2]
-
-
-@pytest.mark.slow
-def test_damaged_and_foreign_segmenter_files_are_refused(trained, tmp_path):
-    (tmp_path / "short").write_bytes(trained[1].read_bytes()[:2000])
-    (tmp_path / "text").write_text("hello")
-    header = np.frombuffer(b'{"format": "x", "version": 1, "features": 1}', np.uint8)
-    np.savez(tmp_path / "other.npz", header=header)
-    for name in ("short", "text", "other.npz"):
-        with pytest.raises(ModelFileError, match=name):
-            Segmenter.load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        Segmenter.load(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +123,6 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
 
 
 THREE = [np.arange(48 * 48).reshape(48, 48) % 3] * 4
-VOID = [np.full_like(mask, 255) for mask in MASKS]
 
 
 @pytest.mark.parametrize(
@@ -151,9 +131,7 @@ VOID = [np.full_like(mask, 255) for mask in MASKS]
         ({"images": IMAGES[:1], "masks": MASKS[:1]}, "1 image is too few"),
         ({"masks": [*MASKS[:3], MASKS[3][1:]]}, r"masks\[3\] has 48 x 47 pixels"),
         ({"masks": [0 * mask for mask in MASKS]}, "at least two"),
-        ({"masks": VOID}, "Every pixel of the masks is void"),
-        ({"masks": [MASK, MASK[:, :, None], MASK, MASK]}, r"masks\[1\] has shape"),
-        ({"masks": [MASK, MASK + 400.0, MASK, MASK]}, r"masks\[1\] is float64"),
+        ({"masks": [0 * mask + 255 for mask in MASKS]}, "Every pixel of the masks is void"),
         ({"scribbles": MASKS[:1]}, "4 images and 1 scribbles"),
         ({"scribbles": [MASK, MASK[1:], MASK, MASK]}, r"scribbles\[1\] has 48 x 47 pixels"),
         ({"scribbles": MASKS}, r"scribbles\[0\] needs strokes"),
@@ -161,7 +139,7 @@ VOID = [np.full_like(mask, 255) for mask in MASKS]
         ({"groups": ["a"] * 4}, "All 4 images are of the group a; give at least two"),
         ({"groups": ["a", "b"]}, "4 images and 2 groups"),
     ],
-)  # fmt: skip
+)
 def test_pairs_that_no_model_can_learn_from_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         quick().fit(**{"images": IMAGES, "masks": MASKS} | arguments)
@@ -184,39 +162,35 @@ def test_other_pictures_are_refused_with_the_remedy(fitted, image, message):
         fitted.predict(image)
 
 
-@pytest.mark.parametrize("name", ["images", "masks"])
-@pytest.mark.parametrize(
-    ("listed", "message"),
-    [
-        (lambda pictures: dict(enumerate(pictures)), "give a list"),
-        (lambda pictures: (picture for picture in pictures), "give a list"),
-        (lambda pictures: "abcd", "give a list"),
-        (lambda pictures: {1, 2, 3, 4}, "give a list"),
-        (lambda pictures: None, "give a list"),
-        (lambda pictures: Image.fromarray(pictures[0]), "give a list"),
-        (lambda pictures: pictures[0], "one picture; give a list"),
-        (lambda pictures: pictures[:3], "There are"),
-        (lambda pictures: [*pictures[:2], None, pictures[3]], r"\[2\] (is object|has shape)"),
-        (lambda pictures: [*pictures[:2], "a.png", pictures[3]], r"\[2\] is 'a\.png'; read"),
-        (lambda pictures: [*pictures[:2], pictures[2] / 2, pictures[3]], r"\[2\] is float64"),
+LISTS = {
+    "give a list": [
+        lambda pictures: dict(enumerate(pictures)),
+        iter,
+        lambda pictures: "abcd",
+        lambda pictures: None,
+        lambda pictures: Image.fromarray(pictures[0]),
     ],
-)
-def test_other_lists_are_refused_and_the_old_model_stays(name, listed, message, fitted):
+    "one picture; give a list": [lambda pictures: pictures[0]],
+    "There are": [lambda pictures: pictures[:3]],
+    r"\[2\] (is object|has shape)": [lambda pictures: [*pictures[:2], None, pictures[3]]],
+    r"\[2\] is 'a\.png'; read": [lambda pictures: [*pictures[:2], "a.png", pictures[3]]],
+}
+
+
+@pytest.mark.parametrize("name", ["images", "masks"])
+@pytest.mark.parametrize("message", LISTS)
+def test_other_lists_are_refused_and_the_old_model_stays(name, message, fitted):
     before = dict(vars(fitted))
-    pairs = {"images": IMAGES, "masks": MASKS}
-    pairs[name] = listed(pairs[name])
-    calls = [lambda: fitted.fit(**pairs), lambda: fitted.score(**pairs)]
-    if name == "images" and message != "There are":
-        calls.append(lambda: list(fitted.predict_in_turn(pairs[name])))
-    for call in calls:
-        with pytest.raises((TypeError, ValueError), match=message):
-            call()
+    for listed in LISTS[message]:
+        pairs = {"images": IMAGES, "masks": MASKS}
+        pairs[name] = listed(pairs[name])
+        calls = [partial(fitted.fit, **pairs), partial(fitted.score, **pairs)]
+        if name == "images" and message != "There are":
+            calls.append(partial(fitted.predict_in_turn, pairs[name]))
+        for call in calls:
+            with pytest.raises((TypeError, ValueError), match=message):
+                list(call())
     assert vars(fitted) == before
-
-
-def test_images_in_turn_have_scribbles_for_each(fitted):
-    with pytest.raises(ValueError, match="There are 4 images and 1 scribbles"):
-        next(fitted.predict_in_turn(IMAGES, [MASK]))
 
 
 @pytest.mark.slow
@@ -224,12 +198,10 @@ def test_equal_pictures_of_any_type_have_equal_masks(fitted):
     alpha = np.full(IMAGE.shape[:2], 255, np.uint8)
     for image in (Image.fromarray(IMAGE), np.asfortranarray(IMAGE), np.dstack((IMAGE, alpha))):
         np.testing.assert_array_equal(fitted.predict(image), fitted.predict(IMAGE))
-    grey = IMAGE[:, :, 0]
-    np.testing.assert_array_equal(fitted.predict(grey), fitted.predict(np.dstack([grey] * 3)))
     for images, masks in (
         (tuple(IMAGES), [mask.tolist() for mask in MASKS]),
         (np.stack(IMAGES), [mask > 0 for mask in MASKS]),
-        ([Image.fromarray(image) for image in IMAGES], [Image.fromarray(mask) for mask in MASKS]),
+        (list(map(Image.fromarray, IMAGES)), list(map(Image.fromarray, MASKS))),
         (IMAGES, 255 * np.stack(MASKS)),
     ):
         equal(quick().fit(images, masks), fitted, IMAGE)

@@ -54,37 +54,28 @@ def plain_features(image, box, palette):
     """Means over the cells' pixels."""
     x, y, w, h = box
     orientations, lengths = planes_of_gradients(image)
-    labels = palette.labels(image)
 
-    def pixels(plane, first_column, last_column, first_row, last_row, grid):
-        """Pixels of the rectangle between edges of a grid's cells."""
-        left, right = (
-            max(int(np.floor(x + c / grid * w + 0.5)), 0) for c in (first_column, last_column)
-        )
-        top, bottom = (max(int(np.floor(y + r / grid * h + 0.5)), 0) for r in (first_row, last_row))
-        return plane[top:bottom, left:right]
+    def mean(plane, grid, column, row, size=1):
+        """Mean over ``size`` cells of a grid each way, 0 without pixels."""
+        left, right = (max(int(x + c / grid * w + 0.5), 0) for c in (column, column + size))
+        top, bottom = (max(int(y + r / grid * h + 0.5), 0) for r in (row, row + size))
+        cell = plane[top:bottom, left:right]
+        return cell.mean(axis=(0, 1)) if cell.size else np.nan * plane[0, 0]
 
     grey = image.astype(float)
-    whole = pixels(grey, 0, 1, 0, 1, 1)
-    if not whole.size:
-        return 0.0
-    out = []
-    for r, c in np.ndindex(GREY_GRID, GREY_GRID):
-        cell = pixels(grey, c, c + 1, r, r + 1, GREY_GRID)
-        out.append((cell.mean() - whole.mean()) / (whole.std() + 4.0) if cell.size else 0.0)
+    whole = mean(grey, 1, 0, 0)
+    std = np.sqrt(max(mean(grey**2, 1, 0, 0) - whole**2, 0.0))
+    colours = np.eye(palette.n_colours)[palette.labels(image)]
+    out = [
+        (mean(grey, GREY_GRID, c, r) - whole) / (std + 4.0)
+        for r, c in np.ndindex(GREY_GRID, GREY_GRID)
+    ]
     for r, c in np.ndindex(GRADIENT_GRID + 2, GRADIENT_GRID + 2):
-        r, c = r - 1, c - 1
-        cell = pixels(orientations, c, c + 1, r, r + 1, GRADIENT_GRID)
-        around = pixels(lengths, c - 1, c + 2, r - 1, r + 2, GRADIENT_GRID)
-        out += (
-            list(cell.mean(axis=(0, 1)) / (around.mean() + 4.0))
-            if cell.size
-            else [0.0] * N_ORIENTATIONS
-        )
+        around = mean(lengths, GRADIENT_GRID, c - 2, r - 2, 3) + 4.0
+        out += list(mean(orientations, GRADIENT_GRID, c - 1, r - 1) / around)
     for r, c in np.ndindex(COLOUR_GRID + 2, COLOUR_GRID + 2):
-        cell = pixels(labels, c - 1, c, r - 1, r, COLOUR_GRID)
-        out += [float((cell == k).mean()) if cell.size else 0.0 for k in range(palette.n_colours)]
-    return np.array(out)
+        out += list(mean(colours, COLOUR_GRID, c - 1, r - 1))
+    return np.nan_to_num(out) * np.isfinite(whole)
 
 
 @pytest.mark.parametrize("image", [IMAGE, IMAGE // 16, BRIGHT])
