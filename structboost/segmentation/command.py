@@ -180,8 +180,8 @@ def _train(options: argparse.Namespace) -> bool:
     groups: Any = None
     strokes: Any = None
     if options.images is None:
-        made: Any = make_synthetic_images()
-        photographs, masks, scribbles, name = made
+        synthetic: Any = make_synthetic_images()
+        photographs, masks, scribbles, name = synthetic
         _print_line(f"no folder given: training on {name}")
         segmenter.n_segments = min(options.segments, 150)
         strokes = scribbles if options.scribbles else None

@@ -200,8 +200,8 @@ def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int
     was trained on, is used wherever the values allow it.
     """
     of_model = of_model or LabelMap()
-    known = {*of_model.classes} or ({0, 1} if of_model.has_void else set())
-    if of_model.foreground or n_labels > 2 or (known and values <= {*known, VOID}):
+    trained = {*of_model.classes} or ({0, 1} if of_model.has_void else set())
+    if of_model.foreground or n_labels > 2 or (trained and values <= {*trained, VOID}):
         return of_model
     inside = sorted(values - {VOID})
     if len(values) == 2 and VOID in values and inside != [1]:
