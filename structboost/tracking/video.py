@@ -171,8 +171,8 @@ def source_files(source: str | PathLike[str]) -> list[Path]:
     patterns = [os.path.join(escape(text), *inside, "*") for inside in (["img"], [])]
     fits = ".*"
     if not path.is_dir():
-        number = _NUMBER.search(path.name)
-        if "://" in text or not (has_magic(text) or number):
+        has_place = _NUMBER.search(path.name)
+        if "://" in text or not (has_magic(text) or has_place):
             return []
         patterns = [text]
         if not has_magic(text):  # a number in the place of %04d or the like
