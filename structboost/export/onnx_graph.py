@@ -13,7 +13,7 @@ import structboost
 from structboost._typing import FloatArray
 from structboost.learners.category_sets import SetColumns
 from structboost.learners.lookup_table import LookupTable
-from structboost.learners.weighted_trees import WeightedTrees, single_thresholds
+from structboost.learners.tree_table import WeightedTrees, single_thresholds
 
 # A leaf is an array with its value for each channel.  An inner node has a feature, a threshold, the
 # subtrees of values up to the threshold and above, and whether missing values go to the former.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import singledispatch, singledispatchmethod
 from typing import Any
 
@@ -29,9 +30,9 @@ from structboost.faces.tables import TableFace
 from structboost.faces.tagger import StructBoostTagger
 from structboost.learners.active_feature import ActiveFeatureScores
 from structboost.learners.linear import HyperplaneTable
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable, SumOfScorers
+from structboost.learners.lookup_table import LookupTable, SumOfScorers
 from structboost.learners.table import Scorer, WeightedLearners
-from structboost.learners.weighted_trees import TreesWithSets, WeightedTrees
+from structboost.learners.tree_table import WeightedTrees
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.extras import require
@@ -243,23 +244,18 @@ class _Terms:
 
     @take.register
     def _take_trees(self, scorer: WeightedTrees) -> None:
-        self._add_trees(trees_of_ensemble(scorer, self._graph.dtype))
+        if scorer.sets is None:
+            self._add_trees(trees_of_ensemble(scorer, self._graph.dtype))
+            return
+        # Trees that read columns of sets after the features are a graph of their own.
+        rows, trees = self._graph.hstack_sets(self._rows, scorer.sets), replace(scorer, sets=None)
+        self.outputs.append(scores_of(self._graph, trees, rows, self._n_channels))
 
     @take.register
-    def _take_trees_with_sets(self, scorer: TreesWithSets) -> None:
-        """Add trees that read columns of sets after the features."""
-        rows = self._graph.hstack_sets(self._rows, scorer.columns)
-        self.outputs.append(scores_of(self._graph, scorer.trees, rows, self._n_channels))
-
-    @take.register
-    def _take_steps(self, scorer: LookupTable) -> None:
+    def _take_table(self, scorer: LookupTable) -> None:
         self._add_trees(trees_of_table(scorer, self._graph.dtype))
         self.bias = self.bias + scorer.bias
-
-    @take.register
-    def _take_linear_and_steps(self, scorer: LinearAndSteps) -> None:
-        self._take_steps(scorer.steps)
-        if not scorer.coefficients.any():
+        if scorer.coefficients is None or not scorer.coefficients.any():
             return
         # Around the middle of the features, products are small, so rounding loses less.
         middle = np.zeros(len(scorer.coefficients))

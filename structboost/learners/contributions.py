@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.learners.lookup_table import LinearAndSteps, SumOfScorers
+from structboost.learners.lookup_table import LookupTable, SumOfScorers
 from structboost.learners.pair_tables import PairTables
 from structboost.learners.table import Scorer
 
@@ -63,8 +63,7 @@ def contributions_of(
         terms = [contributions_of(term, rows, background) for term in scorer.terms]
         values = np.sum([term.values for term in terms], axis=0)
         return Contributions(values, np.sum([term.base for term in terms], axis=0))
-    form = LinearAndSteps.of(scorer)
-    if form is None:
+    if not isinstance(scorer, LookupTable):
         tables = PairTables.of(scorer, rows.shape[1])
         if tables is None:
             raise TypeError(
@@ -75,16 +74,15 @@ def contributions_of(
         return _of_pairs(tables, rows, background)
     if background is not None:
         return contributions_of(scorer, rows).centred(contributions_of(scorer, background))
-    # What is missing is left to the tables: linear functions do not take it.
-    filled = np.where(np.isnan(rows), 0.0, rows)
-    values = filled[:, :, None] * form.coefficients
-    steps, nothing = form.steps, np.zeros((1, len(form.steps.bias)))
-    for u, feature in enumerate(steps.features):
-        begin, end = steps.indptr[u : u + 2]
-        missing = nothing if steps.missing is None else steps.missing[u : u + 1]
-        of_bins = np.vstack((steps.values[begin + u : end + u + 1], missing))
-        values[:, feature] += of_bins[steps.bins(u, rows)]
-    return Contributions(values, steps.bias.copy())
+    values, nothing = np.zeros((*rows.shape, len(scorer.bias))), np.zeros((1, len(scorer.bias)))
+    if scorer.coefficients is not None:
+        values += rows[:, :, None] * scorer.coefficients
+    for u, feature in enumerate(scorer.features):
+        begin, end = scorer.indptr[u : u + 2]
+        missing = nothing if scorer.missing is None else scorer.missing[u : u + 1]
+        of_bins = np.vstack((scorer.values[begin + u : end + u + 1], missing))
+        values[:, feature] += of_bins[scorer.bins(u, rows)]
+    return Contributions(values, scorer.bias.copy())
 
 
 def _of_pairs(

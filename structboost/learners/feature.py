@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
 from structboost.learners.base import check_family_arguments, check_has_rows, check_sizes
 from structboost.learners.candidates import Listed, ListedFamily
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable
+from structboost.learners.lookup_table import LookupTable
 from structboost.learners.table import LearnerTable, shares_of_one
 from structboost.validation import checked_array
 
@@ -55,13 +55,14 @@ class FeatureTable(LearnerTable):
         return shares_of_one(self.feature, n_features)
 
     @override
-    def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
+    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
         is_constant = self.feature < 0
         slopes = weights / self.scale[:, None]
         coefficients = np.zeros((n_features, weights.shape[1]))
         np.add.at(coefficients, self.feature[~is_constant], slopes[~is_constant])
         starts = np.where(is_constant, 1.0, -self.center)
-        return LinearAndSteps(coefficients, LookupTable.constant(starts @ slopes, n_features))
+        constant = LookupTable.constant(starts @ slopes, n_features)
+        return replace(constant, coefficients=coefficients)
 
 
 class FeatureFamily(ListedFamily):

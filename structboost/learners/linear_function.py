@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ from structboost.learners.base import (
 )
 from structboost.learners.block_measures import BlockMeasure, entry_values
 from structboost.learners.candidates import Listed, ListedFamily, best_first, best_ways
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable
+from structboost.learners.lookup_table import LookupTable
 from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.learners.standardisation import Standardisation
 from structboost.learners.table import LearnerTable, shares_of_coefficients
@@ -111,11 +111,11 @@ class LinearFunctionTable(LearnerTable):
         return self.coefficients.T @ weights, self.intercept @ weights
 
     @override
-    def scorer(self, weights: FloatArray, n_features: int) -> LinearAndSteps:
+    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
         constant = LookupTable.constant(self.intercept @ weights, n_features)
         half = _SPAN * self.scales
         span = np.array([self.centers - half, self.centers + half])
-        return LinearAndSteps(self.coefficients.T @ weights, constant, span)
+        return replace(constant, coefficients=self.coefficients.T @ weights, span=span)
 
 
 class LinearFunctionSearch(WeakLearnerFamily):

@@ -1,7 +1,7 @@
-"""Look-up tables, the form of ensembles of stumps.
+"""Look-up tables and slopes, the form of ensembles of stumps and linear functions.
 
-F_c(x) = bias_c + sum_f table[f, bin(x_f), c].  A prediction costs one binary search and one
-look-up per used feature, however many rounds were run.
+F_c(x) = bias_c + sum_f (table[f, bin(x_f), c] + slope[f, c] x_f).  A prediction costs one binary
+search and one look-up per used feature, however many rounds were run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DENSE_ENTRIES = 1 << 22
 
 @dataclass(frozen=True)
 class LookupTable:
-    """Additive look-up tables of the used features.
+    """Additive look-up tables of the used features, and perhaps a linear function.
 
     Parameters
     ----------
@@ -44,6 +44,10 @@ class LookupTable:
         Features the model was trained on.
     missing : ndarray, shape (n_used, n_channels), optional
         Scores if a used feature is missing (NaN).  Without them features must be finite.
+    coefficients : ndarray, shape (n_features, n_channels), optional
+        Slopes of the linear function.
+    span : ndarray, shape (2, n_features), optional
+        Usual range of the features of the linear function, for diagrams.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {
@@ -61,6 +65,8 @@ class LookupTable:
     values: FloatArray
     n_features: int
     missing: FloatArray | None = None
+    coefficients: FloatArray | None = None
+    span: FloatArray | None = None
 
     @classmethod
     def of_stumps(
@@ -105,10 +111,8 @@ class LookupTable:
     @classmethod
     def constant(cls, bias: FloatArray, n_features: int) -> LookupTable:
         """Make the table of constants, shape (n_channels,)."""
-        nothing = np.zeros(0)
-        indptr = np.zeros(1, np.int64)
-        values = np.zeros((0, len(bias)))
-        return cls(bias, np.zeros(0, np.int64), nothing, indptr, values, n_features)
+        starts, values = np.zeros(1, np.int64), np.zeros((0, len(bias)))
+        return cls(bias, starts[:0], np.zeros(0), starts, values, n_features)
 
     def bins(self, u: int, rows: NDArray[Any]) -> IntArray:
         """Bin of each row in the used feature with index ``u``, one more if it is missing."""
@@ -124,47 +128,14 @@ class LookupTable:
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of checked rows."""
-        if not len(self.features):  # which needs no compiled code
-            return np.tile(self.bias, (len(rows), 1))
-        out = np.empty((len(rows), len(self.bias)))
-        missing = np.zeros((len(self.features), len(self.bias)))
-        _add_up(
-            comparable(rows), self.bias, self.features, self.thresholds, self.indptr, self.values,
-            missing if self.missing is None else self.missing, out,
-        )  # fmt: skip
-        return out
-
-
-@dataclass(frozen=True)
-class LinearAndSteps:
-    """Linear function plus look-up tables, the form of linear functions with stumps.
-
-    Parameters
-    ----------
-    coefficients : ndarray, shape (n_features, n_channels)
-    steps : LookupTable
-    span : ndarray, shape (2, n_features), optional
-        Usual range of the features of the linear function, for diagrams.
-    """
-
-    coefficients: FloatArray
-    steps: LookupTable
-    span: FloatArray | None = None
-
-    @classmethod
-    def of(cls, scorer: Scorer) -> LinearAndSteps | None:
-        """Convert a scorer to this form, or return None if it has another."""
-        if isinstance(scorer, LookupTable):
-            scorer = cls(np.zeros((scorer.n_features, len(scorer.bias))), scorer)
-        return scorer if isinstance(scorer, cls) else None
-
-    def scores(self, features: Any) -> FloatArray:
-        """Scores of parts, shape (n_parts, n_channels)."""
-        return self.raw_scores(checked_features(features, self.steps.n_features))
-
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
-        """Scores of checked rows, shape (n_parts, n_channels)."""
-        return np.asarray(rows @ self.coefficients + self.steps.raw_scores(rows), np.float64)
+        out = np.tile(self.bias, (len(rows), 1))
+        if len(self.features):
+            missing = np.zeros((len(self.features), len(self.bias)))
+            _add_up(
+                comparable(rows), self.features, self.thresholds, self.indptr, self.values,
+                missing if self.missing is None else self.missing, out,
+            )  # fmt: skip
+        return out if self.coefficients is None else np.asarray(rows @ self.coefficients + out)
 
 
 @dataclass(frozen=True)
@@ -181,19 +152,15 @@ class SumOfScorers:
 
 def sum_of(scorers: Sequence[Scorer]) -> Scorer:
     """Add up scorers, as one linear function plus look-up tables if possible."""
-    additive = [LinearAndSteps.of(scorer) for scorer in scorers]
-    with_steps = [form for form in additive if form is not None and len(form.steps.features)]
-    if None in additive:
+    tables = [scorer for scorer in scorers if isinstance(scorer, LookupTable)]
+    if len(tables) < len(scorers):
         return SumOfScorers(scorers)
-    forms = [form for form in additive if form is not None]
-    bias = np.sum([form.steps.bias for form in forms], axis=0)
-    steps = replace(_merged([form.steps for form in with_steps or forms[:1]]), bias=bias)
-    if all(isinstance(scorer, LookupTable) for scorer in scorers):
-        return steps
-    return LinearAndSteps(
-        np.sum([form.coefficients for form in forms], axis=0),
-        steps,
-        next((form.span for form in forms if form.span is not None), None),
+    slopes = [table.coefficients for table in tables if table.coefficients is not None]
+    return replace(
+        _merged([table for table in tables if len(table.features)] or tables[:1]),
+        bias=np.sum([table.bias for table in tables], axis=0),
+        coefficients=np.sum(slopes, axis=0) if slopes else None,
+        span=next((table.span for table in tables if table.span is not None), None),
     )
 
 
@@ -227,7 +194,7 @@ def sparse_scores(scorer: Scorer, rows: Any) -> FloatArray:
 
     Look-up tables need the features that they use.
     """
-    if isinstance(scorer, LookupTable):
+    if isinstance(scorer, LookupTable) and scorer.coefficients is None:
         used = scorer.features
         rows = rows.tocsc()[:, used].tocsr()
         scorer = replace(scorer, features=np.arange(len(used)), n_features=len(used))
@@ -239,7 +206,6 @@ def sparse_scores(scorer: Scorer, rows: Any) -> FloatArray:
 @compiled
 def _add_up(
     rows: NDArray[Any],
-    bias: FloatArray,
     features: IntArray,
     thresholds: FloatArray,
     indptr: IntArray,
@@ -247,10 +213,8 @@ def _add_up(
     missing: FloatArray,
     out: FloatArray,
 ) -> None:
-    n_channels = len(bias)
+    n_channels = out.shape[1]
     for p in range(len(rows)):
-        for c in range(n_channels):
-            out[p, c] = bias[c]
         for u in range(len(features)):
             value = rows[p, features[u]]
             if math.isnan(value):

@@ -9,17 +9,19 @@ thresholds::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.learners.category_sets import HALF, SetColumns
+from structboost.learners.category_sets import HALF
 from structboost.learners.lookup_table import LookupTable
 from structboost.learners.table import Scorer
-from structboost.learners.weighted_trees import TreesWithSets, WeightedTrees
+from structboost.learners.tree_table import WeightedTrees
 
 Pair = tuple[int, int]
 
@@ -47,12 +49,9 @@ class PairTables:
     @classmethod
     def of(cls, scorer: Scorer, n_features: int) -> Self | None:
         """Convert a scorer of rows of ``n_features``, or return None if its trees are deeper."""
-        sets = None
-        if isinstance(scorer, TreesWithSets):
-            sets, scorer = scorer.columns, scorer.trees
         if not isinstance(scorer, WeightedTrees) or scorer.feature.shape[1] not in (1, 3):
             return None
-        return cls(*_tables(scorer, sets, n_features))
+        return cls(*_tables(scorer, n_features))
 
     def thresholds(self, feature: int) -> FloatArray:
         """Thresholds between the bins of a feature, ascending."""
@@ -103,64 +102,37 @@ class PairTables:
         return replace(self, steps=steps, pairs=pairs)
 
 
-def _tables(
-    trees: WeightedTrees, sets: SetColumns | None, n_features: int
-) -> tuple[LookupTable, dict[Pair, FloatArray]]:
-    """Add up trees of at most two levels over the bins of their features, and of pairs of these.
-
-    ``sets`` are the columns that follow the features of a row.
-    """
-    is_split, n_channels = np.isfinite(trees.threshold), trees.n_channels
-    used = np.unique(trees.feature[is_split]).tolist()
+def _tables(trees: WeightedTrees, n_features: int) -> tuple[LookupTable, dict[Pair, FloatArray]]:
+    """Add up trees of at most two levels over the bins of their features, and of pairs of these."""
+    is_split, feature_of, sets = np.isfinite(trees.threshold), trees.feature.copy(), trees.sets
+    # Thresholds of each feature, then a value of each bin and a missing one.
     thresholds = {
-        f: np.unique(trees.threshold[is_split & (trees.feature == f)])
-        for f in used
-        if f < n_features
+        f: np.unique(trees.threshold[is_split & (feature_of == f)])
+        for f in np.unique(feature_of[is_split & (feature_of < n_features)]).tolist()
     }
-    # A value of each bin of a feature, and a missing one.
     values = {f: np.append(of_bins, (np.inf, np.nan)) for f, of_bins in thresholds.items()}
-    if sets is None:
-        sets = SetColumns(np.zeros(0, np.int64), np.zeros((0, 1)))
-    for f in np.unique(sets.feature).tolist():
-        # The last bin of categories has all that no set knows, as if they were missing.
-        outside = sets.outside[sets.feature == f]
-        differs = (outside[:, :-1] != outside[:, -1:]).any(axis=0)
-        n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
-        thresholds[f] = np.arange(n_known) + HALF
-        values[f] = np.append(np.arange(n_known + 1.0), np.nan)
-
-    def node(t: int, k: int) -> tuple[int | None, NDArray[np.bool_]]:
-        """Feature of a node, or None without a split, and which of its bins go left."""
-        if k >= trees.feature.shape[1] or not is_split[t, k]:
-            return None, np.ones(1, np.bool_)
-        f, value = int(trees.feature[t, k]), None
-        if f >= n_features:
-            column = SetColumns(np.zeros(1, np.int64), sets.outside[[f - n_features]])
-            f = int(sets.feature[f - n_features])
-            value = column.hstack(values[f][:, None])[:, 1]
-        value = values[f] if value is None else value
-        is_missing = np.isnan(value) & (trees.missing_left[t, k] > 0)
-        return f, (value <= trees.threshold[t, k]) | is_missing
-
-    sums: dict[tuple[int, ...], FloatArray] = {(): np.zeros(n_channels)}
-    for t in range(len(trees.feature)):
-        terms = slice(trees.indptr[t], trees.indptr[t + 1])
-        leaves = np.zeros((trees.values.shape[1], n_channels))
-        np.add.at(leaves.T, trees.channels[terms], trees.values[terms])
-        leaves = np.repeat(leaves, 4 // len(leaves), axis=0)
-        (a, goes_left), children = node(t, 0), (node(t, 1), node(t, 2))
-        for k, (b, is_left) in enumerate(children):
-            side = goes_left if k == 0 else ~goes_left
-            added = np.where(is_left[:, None], leaves[2 * k], leaves[2 * k + 1])
-            added = np.where(side[:, None, None], added, 0.0)
-            if a is not None and a == b:
-                added = np.diagonal(added).T
-            elif a is not None and b is not None and a > b:
-                added = added.swapaxes(0, 1)
-            key = tuple(sorted({f for f in (a, b) if f is not None}))
-            shape = *(len(values[f]) for f in key), n_channels
-            sums[key] = sums.get(key, 0.0) + added.reshape(shape)
-    features = sorted(thresholds)
+    if sets is not None:
+        by_set = feature_of >= n_features
+        feature_of[by_set] = sets.feature[feature_of[by_set] - n_features]
+        for f in np.unique(sets.feature).tolist():
+            # The last bin of categories has all that no set knows, as if they were missing.
+            outside = sets.outside[sets.feature == f]
+            differs = (outside[:, :-1] != outside[:, -1:]).any(axis=0)
+            n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
+            thresholds[f] = np.arange(n_known) + HALF
+            values[f] = np.append(np.arange(n_known + 1.0), np.nan)
+    halves: dict[tuple[int, ...], list[tuple[int, int]]] = {(): []}
+    for t, (root, *children) in enumerate(np.where(is_split, feature_of, -1).tolist()):
+        for half, child in enumerate(children or [root]):
+            halves.setdefault(tuple(sorted({root, child} - {-1})), []).append((t, half))
+    sums = {}
+    for key, of_key in halves.items():
+        grid = np.array([*product(*(values[f] for f in key))])
+        rows = np.zeros((len(grid), n_features))
+        rows[:, key] = grid
+        shape = *(len(values[f]) for f in key), trees.n_channels
+        sums[key] = _sums_of_halves(trees, of_key, rows).reshape(shape)
+    features, n_channels = sorted(thresholds), trees.n_channels
     singles = [sums.get((f,), np.zeros((len(values[f]), n_channels))) for f in features]
     nothing = np.zeros((0, n_channels))
     steps = LookupTable(
@@ -173,3 +145,17 @@ def _tables(
         np.concatenate([nothing, *(of_feature[-1:] for of_feature in singles)]),
     )
     return steps, {(k[0], k[1]): sums[k] for k in sorted(sums) if len(k) == 2}
+
+
+def _sums_of_halves(
+    trees: WeightedTrees, halves: Sequence[tuple[int, int]], rows: FloatArray
+) -> FloatArray:
+    """Scores of rows by the leaves of one child of each tree."""
+    at, half = np.array(halves, np.int64).reshape(-1, 2).T
+    terms = [np.arange(*trees.indptr[t : t + 2]) for t in at.tolist()]
+    sizes, places = [len(of_tree) for of_tree in terms], np.concatenate([at[:0], *terms])
+    is_here = np.arange(trees.values.shape[1]) // 2 == np.repeat(half, sizes)[:, None]
+    return WeightedTrees(
+        trees.feature[at], trees.threshold[at], trees.missing_left[at], np.cumsum([0, *sizes]),
+        trees.channels[places], trees.values[places] * is_here, trees.n_channels, trees.sets,
+    ).raw_scores(rows)  # fmt: skip

@@ -33,7 +33,7 @@ from structboost.files.schema import (
 )
 from structboost.learners import registry
 from structboost.learners.contributions import Contributions, contributions_of
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable, sparse_scores
+from structboost.learners.lookup_table import LookupTable, sparse_scores
 from structboost.learners.pair_tables import PairTables
 from structboost.learners.table import LearnerTable, Scorer
 from structboost.validation import by_position
@@ -246,7 +246,7 @@ class Ensemble:
             self._scorers[kind] = scorer
         return scorer
 
-    def compile(self, kind: str | None = None) -> LookupTable | LinearAndSteps | PairTables:
+    def compile(self, kind: str | None = None) -> LookupTable | PairTables:
         """Compile a kind to look-up tables and slopes, which add up to the scores.
 
         :meth:`scores` uses this form; calling it is not needed for speed.
@@ -258,7 +258,7 @@ class Ensemble:
 
         Returns
         -------
-        form : LookupTable, LinearAndSteps or PairTables
+        form : LookupTable or PairTables
             Look-up tables of stumps.  With linear functions, slopes of the features as well.  Of
             trees of two levels, tables of features and of pairs of features.
 
@@ -271,7 +271,7 @@ class Ensemble:
         """
         kind = self._kind(kind)
         form = self.scorer(kind)
-        if isinstance(form, LookupTable | LinearAndSteps):
+        if isinstance(form, LookupTable):
             return form
         pairs = PairTables.of(form, self.members[kind].n_features)
         if pairs is None:

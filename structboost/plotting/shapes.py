@@ -10,7 +10,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.learners.binning import ABOVE_ALL
-from structboost.learners.lookup_table import LinearAndSteps, LookupTable
+from structboost.learners.lookup_table import LookupTable
 from structboost.learners.pair_tables import Pair, PairTables
 from structboost.plotting.curves import check_fitted, plain
 from structboost.runtime.described import Described
@@ -37,7 +37,7 @@ class ShapeDisplay(Described):
 
     Parameters
     ----------
-    form : LookupTable, LinearAndSteps or PairTables
+    form : LookupTable or PairTables
         Result of :meth:`structboost.Ensemble.compile`.
     feature_names : sequence of str, optional
         Names of the features of training.
@@ -64,7 +64,7 @@ class ShapeDisplay(Described):
 
     def __init__(
         self,
-        form: LookupTable | LinearAndSteps | PairTables,
+        form: LookupTable | PairTables,
         *,
         feature_names: Sequence[str] | None = None,
         channel_names: Sequence[str] | None = None,
@@ -74,10 +74,12 @@ class ShapeDisplay(Described):
         if isinstance(form, PairTables):
             pure = form.purified()
             form, self.pairs = pure.steps, {k: _beside_mean(v) for k, v in pure.pairs.items()}
-        additive = LinearAndSteps.of(form)
-        if additive is None:
+        if not isinstance(form, LookupTable):
             raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
-        self.form = additive
+        slopes = form.coefficients
+        if slopes is None:
+            slopes = np.zeros((form.n_features, len(form.bias)))
+        self.form, self._slopes = form, slopes
         for name, names in (("feature_names", feature_names), ("channel_names", channel_names)):
             example = "['age', 'height']"
             if names is not None and not all(
@@ -123,13 +125,13 @@ class ShapeDisplay(Described):
         """
         check_fitted(estimator, "model_")
         form = estimator.model_.compile()
-        if isinstance(form, LookupTable):
-            form = LinearAndSteps.of(form)
+        steps = form if isinstance(form, LookupTable) else form.steps
         if isinstance(getattr(estimator, "task_", None), TaxonomyTask):
-            by_class, steps = estimator.task_.class_scores, form.steps
-            bias, values = by_class(steps.bias[None])[0], by_class(steps.values)
-            missing = None if steps.missing is None else by_class(steps.missing)
-            steps = replace(steps, bias=bias, values=values, missing=missing)
+            by_class = estimator.task_.class_scores
+            arrays = steps.values, steps.missing, steps.coefficients
+            values, missing, slopes = (None if a is None else by_class(a) for a in arrays)
+            bias = by_class(steps.bias[None])[0]
+            steps = replace(steps, bias=bias, values=values, missing=missing, coefficients=slopes)
             if isinstance(form, PairTables):
                 of_classes = {
                     pair: np.stack([by_class(row) for row in table])
@@ -137,7 +139,7 @@ class ShapeDisplay(Described):
                 }
                 form = replace(form, steps=steps, pairs=of_classes)
             else:
-                form = replace(form, coefficients=by_class(form.coefficients), steps=steps)
+                form = steps
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
         categories = getattr(estimator, "categories_", None)
@@ -147,7 +149,7 @@ class ShapeDisplay(Described):
         display = cls(
             form,
             feature_names=None if names is None else [str(name) for name in names],
-            channel_names=classes if len(classes) == len(form.steps.bias) else None,
+            channel_names=classes if len(classes) == len(steps.bias) else None,
             categories=categories,
         )
         return display.plot(features=features, pairs=pairs)
@@ -168,7 +170,7 @@ class ShapeDisplay(Described):
             Values between the thresholds.  With several channels their mean, which changes no
             decision, is subtracted.
         """
-        steps = self.form.steps
+        steps = self.form
         used = np.flatnonzero(steps.features == feature)
         if not len(used):
             return np.zeros(0), np.zeros((1, len(steps.bias)))
@@ -193,7 +195,7 @@ class ShapeDisplay(Described):
         values : ndarray, shape (n_channels,), or None
             None where there is none.
         """
-        steps = self.form.steps
+        steps = self.form
         used = np.flatnonzero(steps.features == feature)
         if steps.missing is None or not len(used):
             return None
@@ -213,7 +215,7 @@ class ShapeDisplay(Described):
         slope : ndarray, shape (n_channels,)
             With several channels their mean, which changes no decision, is subtracted.
         """
-        slopes: FloatArray = _beside_mean(self.form.coefficients[feature][None])[0]
+        slopes: FloatArray = _beside_mean(self._slopes[feature][None])[0]
         return slopes
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray]:
@@ -245,7 +247,7 @@ class ShapeDisplay(Described):
 
     def importances(self) -> FloatArray:
         """Return the largest span over the channels of each feature, shape (n_features,)."""
-        out = np.zeros(self.form.steps.n_features)
+        out = np.zeros(self.form.n_features)
         for feature in self._used():
             out[feature] = np.ptp(self.curve(feature)[1], axis=0).max()
         return out
@@ -270,7 +272,7 @@ class ShapeDisplay(Described):
         sizes = [len(of_feature) + 1 for of_feature in thresholds]
         values = self.pairs.get((pair[0], pair[1]))
         if values is None:
-            values = np.zeros((*sizes, len(self.form.steps.bias)))
+            values = np.zeros((*sizes, len(self.form.bias)))
         return thresholds[0], thresholds[1], values[: sizes[0], : sizes[1]]
 
     def plot(
@@ -315,7 +317,7 @@ class ShapeDisplay(Described):
             axis.remove()
         for row in axes[:n_rows]:
             row[0].set_ylabel("added to the score")
-        n_channels = len(self.form.steps.bias)
+        n_channels = len(self.form.bias)
         if n_channels > 1:
             handles, labels = axes[0, 0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside right center", frameon=False)
@@ -326,11 +328,11 @@ class ShapeDisplay(Described):
 
     def _used(self) -> list[int]:
         """Return the features that the scores depend on, ascending."""
-        sloping = np.flatnonzero(self.form.coefficients.any(axis=1))
-        return [int(f) for f in np.union1d(self.form.steps.features, sloping)]
+        sloping = np.flatnonzero(self._slopes.any(axis=1))
+        return [int(f) for f in np.union1d(self.form.features, sloping)]
 
     def _chosen(self, features: Any) -> list[int]:
-        used, n_features = self._used(), self.form.steps.n_features
+        used, n_features = self._used(), self.form.n_features
         if not used:
             raise ValueError("The model uses no feature, since none of its stumps splits.")
         if not is_whole(features):

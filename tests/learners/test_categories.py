@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.errors import TaskError
-from structboost.learners import weighted_trees
+from structboost.learners import tree_table
 from structboost.learners.category import CategoryFamily
 from structboost.learners.category_sets import flags_of, number_of, words_of
 from structboost.learners.families import with_categories
@@ -111,7 +111,7 @@ def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(s
 
 @pytest.mark.parametrize("family", [CategoryFamily, partial(TreeFamily, depth=3)])
 def test_learners_answer_training_rows_as_their_table_does(family, monkeypatch):
-    monkeypatch.setattr(weighted_trees, "_ROWS_WITH_SETS", 16)
+    monkeypatch.setattr(tree_table, "_ROWS_WITH_SETS", 16)
     X = table(0, 500, 200)
     made = family(X, (-1.0, 1.0), categorical=(0, 2))
     duals = np.random.default_rng(1).normal(size=(len(X), 3))
