@@ -17,8 +17,15 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import Candidate, check_family_arguments, check_has_rows
-from structboost.learners.candidates import Listed, ListedFamily, best_first, response_type
+from structboost.learners.base import (
+    Candidate,
+    Listed,
+    ListedFamily,
+    best_first,
+    check_family_arguments,
+    check_has_rows,
+    response_type,
+)
 from structboost.learners.table import LearnerTable
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_array, checked_whole_number, shown

@@ -34,27 +34,12 @@ MOST_CODES = 1 << 30
 _MIN_COMMON_SHARE = 0.3
 
 
-class Gaps(NamedTuple):
-    """Feature of a column of bins, and the side of its missing values (NaN).
-
-    A feature with missing values in training has two columns.  In the first they are above all
-    numbers, in a separate bin.  In the second they share the bin of the smallest numbers.  So a
-    split can send them to either side.
-
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_columns,)
-        In ascending order.
-    low : ndarray of bool, shape (n_columns,)
-        Whether missing values are below all thresholds; otherwise they are above.
-    """
-
-    feature: IntArray
-    low: NDArray[np.bool_]
-
-
 class Thresholds(NamedTuple):
     """Thresholds between the bins of each column, one for each feature without missing values.
+
+    A feature with missing values (NaN) in training has two columns.  In the first they are above
+    all numbers, in a separate bin.  In the second they share the bin of the smallest numbers.  So a
+    split can send them to either side.
 
     Parameters
     ----------
@@ -62,42 +47,47 @@ class Thresholds(NamedTuple):
         Ascending for each column.
     indptr : ndarray of int64, shape (n_columns + 1,)
         Thresholds of column j are ``values[indptr[j]:indptr[j + 1]]``.
+    feature : ndarray of int64, shape (n_columns,)
+        Feature of each column, in ascending order.
     thinned : ndarray of bool, shape (n_columns,), optional
         Columns whose distinct training values may share bins.  None means any.
-    gaps : Gaps, optional
-        The features of the columns, if any has missing values.
     """
 
     values: FloatArray
     indptr: IntArray
+    feature: IntArray
     thinned: NDArray[np.bool_] | None = None
-    gaps: Gaps | None = None
 
     @property
     def n_columns(self) -> int:
         """Number of columns."""
-        return len(self.indptr) - 1
-
-    @property
-    def feature(self) -> IntArray:
-        """Feature of each column."""
-        return np.arange(self.n_columns) if self.gaps is None else self.gaps.feature
+        return len(self.feature)
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self.n_columns if self.gaps is None else int(self.gaps.feature[-1]) + 1
+        return int(self.feature.max(initial=-1)) + 1
+
+    @property
+    def is_low(self) -> NDArray[np.bool_]:
+        """Flags of the columns whose missing values are below all thresholds."""
+        return np.asarray(np.diff(self.feature, prepend=-1) == 0)
 
     @property
     def is_apart(self) -> NDArray[np.bool_]:
         """Flags of the columns whose last bin holds missing values only."""
         # The column with low missing values follows that with high ones.
-        return np.zeros(self.n_columns, bool) if self.gaps is None else np.roll(self.gaps.low, -1)
+        return np.roll(self.is_low, -1)
 
     @property
     def n_bins(self) -> IntArray:
         """Number of bins of each column."""
         return np.diff(self.indptr) + 1
+
+    @property
+    def searches_all(self) -> bool:
+        """Whether all distinct training values are in different bins."""
+        return self.thinned is not None and not self.thinned.any()
 
 
 class RareRows(NamedTuple):
@@ -130,7 +120,7 @@ class BinnedFeatures:
     ----------
     codes : ndarray of uint8, uint16 or uint32, shape (n_columns, n_rows)
         ``codes[j, p] <= b`` exactly where ``features[p, f] <= thresholds[indptr[j] + b]``, if
-        column j reads feature f (:class:`Gaps`).
+        column j reads feature f.
     bins : Thresholds
     blocks : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, and the number of rows.
@@ -255,7 +245,7 @@ def bin_thresholds(
     which at least k/256 of the rows have a value of at most v; equal thresholds are merged.  With
     ``exact`` every distinct value gets a bin.  A table of more than `SAMPLED_ROWS` rows is sampled
     by :func:`sampled_rows`, unless ``exact``.  Missing values have no rank.  Where there are some,
-    a feature has one bin of numbers less, and two columns (:class:`Gaps`).
+    a feature has one bin of numbers less, and two columns (:class:`Thresholds`).
 
     Parameters
     ----------
@@ -306,11 +296,7 @@ def bin_thresholds(
     sizes = [len(thresholds) for thresholds in of_columns]
     flat = np.concatenate(of_columns) if of_columns else np.zeros(0)
     indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    gaps = None
-    if len(feature) > features.shape[1]:
-        reads = np.array(feature, np.int64)
-        gaps = Gaps(reads, np.append(False, reads[1:] == reads[:-1]))
-    return Thresholds(flat, indptr, np.array(thinned, np.bool_), gaps)
+    return Thresholds(flat, indptr, np.array(feature, np.int64), np.array(thinned, np.bool_))
 
 
 def _column(features: Any, f: int) -> FloatArray:
@@ -349,12 +335,11 @@ def sampled_rows(n_rows: int, n: int) -> IntArray:
 def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
     """Bin of every value, shape (n_columns, n_rows).
 
-    Missing values are in the last bin, except in the columns where they are low (:class:`Gaps`). An
-    infinite feature raises TaskError.
+    Missing values are in the last bin, except in the columns where they are low.  An infinite
+    feature raises TaskError.
     """
     codes = np.empty((bins.n_columns, features.shape[0]), dtype=code_dtype(bins))
-    for j in range(bins.n_columns):
-        f = int(bins.feature[j])
+    for j, (f, is_low) in enumerate(zip(bins.feature.tolist(), bins.is_low, strict=True)):
         column = _column(features, f)
         if np.isinf(column).any():
             _raise_infinite(column, f)
@@ -362,7 +347,6 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
         n_steps = len(of_column).bit_length()
         padded = np.full(1 << n_steps, np.inf)
         padded[: len(of_column)] = of_column
-        is_low = bins.gaps is not None and bool(bins.gaps.low[j])
         _fill_codes(column, padded, n_steps, 0 if is_low else len(of_column), codes[j])
     return codes
 
@@ -400,25 +384,6 @@ def _raise_infinite(column: NDArray[Any], f: int) -> None:
     raise TaskError(
         f"Feature {f} of part {bad} is infinite in features; replace it, or make it NaN: missing."
     )
-
-
-@compiled
-def codes_sum(codes: NDArray[Any], first_row: int) -> int:
-    """Hash of codes, shape (n_columns, n_rows), additive over runs of rows.
-
-    The sum over all entries of a hash of row, feature and code (splitmix64), modulo 2^64.
-    """
-    n_features, n_rows = codes.shape
-    total = np.uint64(0)
-    for f in range(n_features):
-        for i in range(n_rows):
-            z = np.uint64((first_row + i) * n_features + f) * np.uint64(
-                0x9E3779B97F4A7C15
-            ) + np.uint64(codes[f, i])
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            total += z ^ (z >> np.uint64(31))
-    return int(total)
 
 
 def code_dtype(bins: Thresholds) -> np.dtype[Any]:

@@ -14,11 +14,13 @@ from structboost.files.schema import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
     WeakLearnerFamily,
+    best_on_channels,
+    best_ways,
     check_family_arguments,
     checked_columns,
+    response_type,
 )
 from structboost.learners.binning import bin_features
-from structboost.learners.candidates import best_on_channels, best_ways, response_type
 from structboost.learners.category_sets import (
     HALF,
     N_WORDS,

@@ -10,8 +10,13 @@ import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import check_family_arguments, check_has_rows, check_sizes
-from structboost.learners.candidates import Listed, ListedFamily
+from structboost.learners.base import (
+    Listed,
+    ListedFamily,
+    check_family_arguments,
+    check_has_rows,
+    check_sizes,
+)
 from structboost.learners.lookup_table import LookupTable
 from structboost.learners.table import LearnerTable, shares_of_one
 from structboost.validation import checked_array

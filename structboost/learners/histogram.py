@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
+from structboost.learners.base import ROUNDING
 from structboost.learners.binning import BinnedFeatures
-from structboost.learners.candidates import ROUNDING
 from structboost.runtime.blocks import add_to_tree, close_tree, tree_depth, tree_sum
 from structboost.runtime.compiled import compiled
 

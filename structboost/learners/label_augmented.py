@@ -25,9 +25,8 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.learners.base import Column, WeakLearnerFamily
-from structboost.learners.histogram import histograms
 from structboost.learners.pricing import PricingRule
-from structboost.learners.stump import Stump, StumpFamily, feature_groups
+from structboost.learners.stump import Stump, StumpFamily
 from structboost.learners.terms import Term
 from structboost.runtime.compiled import compiled
 
@@ -70,7 +69,7 @@ class LabelAugmented(PricingRule):
                 "Label-augmented pricing needs weak_learner='stump'; "
                 f"the weak learner is {family.name!r}."
             )
-        if family.bins.gaps is not None:
+        if family.bins.is_low.any():
             raise TypeError(
                 "X has NaN features, which pricing='label_augmented' cannot take; impute or drop "
                 "them, or take pricing='own'."
@@ -126,22 +125,24 @@ def _best_far_sides(family: StumpFamily, duals: FloatArray) -> tuple[FloatArray,
     Returns signed sums, and the bins after which to split, shape (n_features, n_channels), or 0 and
     -1 if all sums are 0.
     """
-    thresholds, n_bins = family.bins, family.bins.n_bins
-    shape = (thresholds.n_columns, duals.shape[1])
-    sums, bins = np.zeros(shape), np.full(shape, -1)
-    below_zero = np.append(0, np.cumsum(thresholds.values < 0))
-    n_negative = np.diff(below_zero[thresholds.indptr])
-    for first, last in feature_groups(n_bins, duals.shape[1]):
-        _fill_far_sides(
-            histograms(family.binned, duals, first, last), n_bins[first:last],
-            n_negative[first:last], sums[first:last], bins[first:last],
-        )  # fmt: skip
-    return sums, bins
+    bins = family.bins
+    shape = (bins.n_columns, duals.shape[1])
+    sums, splits = np.zeros(shape), np.full(shape, -1)
+    n_negative = np.diff(np.append(0, np.cumsum(bins.values < 0))[bins.indptr])
+    family.search(duals, _fill_far_sides, (n_negative, sums, splits))
+    return sums, splits
 
 
 @compiled
 def _fill_far_sides(
-    histograms: FloatArray, n_bins: IntArray, n_negative: IntArray, sums: FloatArray, bins: IntArray
+    histograms: FloatArray,
+    n_bins: IntArray,
+    totals: FloatArray,
+    low: float,
+    high: float,
+    n_negative: IntArray,
+    sums: FloatArray,
+    bins: IntArray,
 ) -> None:
     """Fill the sums and bins from the histograms of the features, one below the other.
 

@@ -19,11 +19,13 @@ from structboost.files.schema import Array
 from structboost.learners.base import (
     Candidate,
     WeakLearnerFamily,
+    best_first,
+    best_ways,
     check_family_arguments,
     check_has_rows,
     check_sizes,
+    response_type,
 )
-from structboost.learners.candidates import best_first, best_ways, largest_norms, response_type
 from structboost.learners.stump import StumpFamily
 from structboost.learners.table import LearnerTable, shares_of_coefficients
 from structboost.validation import check_flag_or_none
@@ -137,13 +139,6 @@ class LinearFamily(WeakLearnerFamily):
             plane = Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
             candidates.append(self._turned(plane, weights, channel))
         return best_first(candidates)
-
-    @override
-    def price_shared(
-        self, duals: FloatArray, n_learners: int
-    ) -> list[tuple[Hyperplane, FloatArray]]:
-        planes = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
-        return largest_norms(planes, self.responses(planes) @ duals, n_learners)
 
     @override
     def refine(self, learner: Hyperplane, duals: FloatArray) -> list[Candidate]:

@@ -23,12 +23,15 @@ from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, finite_number
 from structboost.learners.base import (
     Candidate,
+    Listed,
+    ListedFamily,
     TrainingFeatures,
     WeakLearnerFamily,
+    best_first,
+    best_ways,
     check_family_arguments,
 )
 from structboost.learners.block_measures import BlockMeasure, entry_values
-from structboost.learners.candidates import Listed, ListedFamily, best_first, best_ways
 from structboost.learners.lookup_table import LookupTable
 from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
 from structboost.learners.standardisation import Standardisation

@@ -49,11 +49,10 @@ class Directions:
 
     def __init__(self, bins: Thresholds, of_features: NDArray[np.int8]) -> None:
         apart = bins.is_apart
-        low = np.zeros(len(apart), bool) if bins.gaps is None else bins.gaps.low
         # What is missing is the bin behind those of the numbers; -1 where nothing is.
         missing = np.full(len(of_features), -1, np.int64)
         missing[bins.feature[apart]] = bins.n_bins[apart] - 1
-        self._table: tuple[Any, ...] = bins.feature, low, missing, of_features
+        self._table: tuple[Any, ...] = bins.feature, bins.is_low, missing, of_features
         self.of_columns = (of_features[bins.feature] * np.where(apart, 2, 1)).astype(np.int8)
 
     @property

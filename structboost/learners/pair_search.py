@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.learners.candidates import ROUNDING
+from structboost.learners.base import ROUNDING
 from structboost.runtime.compiled import compiled
 
 # Side of a column that is split by sets of categories.

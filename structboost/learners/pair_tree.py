@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.learners.base import Candidate, WeakLearnerFamily
-from structboost.learners.candidates import ROUNDING, best_first, ranked
+from structboost.learners.base import ROUNDING, Candidate, best_first, ranked
 from structboost.learners.category_sets import BY_SET, number_of_flags
 from structboost.learners.pair_search import BY_SETS, best_children, stump_sizes
 from structboost.learners.tree import Tree, TreeFamily
@@ -123,8 +122,7 @@ class PairTreeFamily(TreeFamily):
     @property
     @override
     def searches_all(self) -> bool:
-        thinned = self.binned.bins.thinned
-        return thinned is not None and not thinned.any()
+        return self.binned.bins.searches_all
 
     @override
     def part(self) -> Self | None:
@@ -134,11 +132,6 @@ class PairTreeFamily(TreeFamily):
         part = copy(self)
         part._is_part, part.exact_pricing = True, False
         return part
-
-    @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Any:
-        # The trees of largest edges on a channel are not those of the largest norm.
-        return WeakLearnerFamily.price_shared(self, duals, n_learners)
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:

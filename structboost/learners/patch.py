@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array
-from structboost.learners.base import check_family_arguments, check_has_rows
-from structboost.learners.candidates import Listed, ListedFamily
+from structboost.learners.base import Listed, ListedFamily, check_family_arguments, check_has_rows
 from structboost.learners.table import LearnerTable
 from structboost.runtime.extras import require
 from structboost.validation import checked_seed, checked_whole_number, is_whole, shown

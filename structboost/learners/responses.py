@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import TaskError
-from structboost.learners.binning import Thresholds, codes_sum
+from structboost.learners.binning import Thresholds
 from structboost.learners.block_measures import BlockMeasure, entry_values
 from structboost.learners.terms import Terms
 from structboost.runtime.blocks import tree_sum
@@ -198,9 +199,12 @@ class ResponsesInShard(Described, Responses):
         hash : int
             At least 0, modulo 2^64.
         """
-        # As if the bytes were bins: what adds up over runs of rows depends on no layout.
-        rows = np.ascontiguousarray(self.features)
-        return int(codes_sum(rows.view(np.uint8).reshape(len(rows), -1).T, first_row))
+        total = 0
+        for a, b in pairwise(self.starts.tolist()):
+            block, key = np.ascontiguousarray(self.features[a:b]), str(first_row + a).encode()
+            digest = blake2b(block.view(np.uint8).data, digest_size=8, key=key).digest()
+            total += int.from_bytes(digest, "big")
+        return total % (1 << 64)
 
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:

@@ -18,31 +18,27 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, whole_number
-from structboost.learners.all_thresholds import largest_edges
 from structboost.learners.base import (
+    ROUNDING,
     Candidate,
     TrainingFeatures,
     WeakLearnerFamily,
+    best_first,
+    best_ways,
     check_family_arguments,
     checked_directions,
+    largest_norms,
+    ranked,
+    response_type,
+    with_constant,
 )
 from structboost.learners.binning import (
     BinnedFeatures,
     Thresholds,
     bin_features,
     binned_features,
-    codes_sum,
 )
 from structboost.learners.block_measures import BlockMeasure, entry_values
-from structboost.learners.candidates import (
-    ROUNDING,
-    best_first,
-    best_ways,
-    largest_norms,
-    ranked,
-    response_type,
-    with_constant,
-)
 from structboost.learners.category import CategoryFamily
 from structboost.learners.histogram import best_shared_splits, best_splits, histograms
 from structboost.learners.lookup_table import LookupTable
@@ -63,8 +59,8 @@ _MIN_THREADED_WORK = 2_000_000
 class Stump(NamedTuple):
     """Stump with response ``left`` where the column is at most the threshold, else ``right``.
 
-    The columns are those of the bins (:class:`structboost.learners.binning.Gaps`): the features, if
-    nothing is missing.  A stump with the threshold -inf is constant.
+    The columns are those of the bins (:class:`structboost.learners.binning.Thresholds`): the
+    features, if nothing is missing.  A stump with the threshold -inf is constant.
     """
 
     feature: int
@@ -163,21 +159,26 @@ class StumpSearch(WeakLearnerFamily):
     @property
     @override
     def searches_all(self) -> bool:
-        return self.bins.thinned is not None and not self.bins.thinned.any()
+        return self.bins.searches_all
 
     @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
         if self.rows is None:
             return None
-        thinned = self.bins.thinned
-        columns = np.arange(self.bins.n_columns) if thinned is None else np.flatnonzero(thinned)
-        weights = duals if isinstance(duals, np.ndarray) else duals.gathered()
-        edges = largest_edges(
-            self.rows, self.bins, columns, weights, self.low, self.high, self.directions
-        )
+        bins, weights = self.bins, duals if isinstance(duals, np.ndarray) else duals.gathered()
+        active = np.flatnonzero(weights.any(axis=1))
+        weights, widest = weights[active], np.full(duals.shape[1], -np.inf)
+        thinned = np.ones(bins.n_columns, bool) if bins.thinned is None else bins.thinned
+        for j in np.flatnonzero(thinned).tolist():
+            values = self.rows[active, bins.feature[j]]
+            beyond = -np.inf if bins.is_low[j] else np.inf
+            codes = np.unique(np.where(np.isnan(values), beyond, values), return_inverse=True)[1]
+            sums = [np.bincount(codes, of_channel) for of_channel in weights.T]
+            edges, _ = self._edges_of_cuts(j, np.vstack((np.transpose(sums), weights.sum(axis=0))))
+            np.maximum(widest, edges.max(axis=0, initial=-np.inf), out=widest)
         for candidate in self.price(duals, 1):
-            edges[candidate.channel] = max(edges[candidate.channel], candidate.edge)
-        return edges
+            widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
+        return widest
 
     def _sums(self, duals: Any, first: int, last: int) -> FloatArray:
         """Histograms of some columns, as :func:`structboost.learners.histogram.histograms`."""
@@ -186,15 +187,22 @@ class StumpSearch(WeakLearnerFamily):
     def _splits(self, duals: Any) -> Splits:
         shape = (self.bins.n_columns, duals.shape[1])
         arrays = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-        splits = Splits(self._search(duals, best_splits, arrays), *arrays)
+        splits = Splits(self.search(duals, best_splits, arrays), *arrays)
         for j in np.flatnonzero(self.directions).tolist():
-            self._keep_direction(j, self._sums(duals, j, j + 1), splits)
+            edges, turned = self._edges_of_cuts(j, self._sums(duals, j, j + 1))
+            if len(edges):
+                splits.bins[j] = edges.argmax(axis=0)
+                splits.edges[j] = edges.max(axis=0)
+                splits.flipped[j] = np.take_along_axis(turned, splits.bins[j][None], axis=0)[0]
         return splits
 
-    def _search(
+    def search(
         self, duals: Any, kernel: Callable[..., None], arrays: tuple[AnyArray, ...]
     ) -> FloatArray:
-        """Fill arrays, a row for each column, by a kernel of histograms, and return the totals."""
+        """Fill arrays, a row for each column, by a kernel such as `best_splits`.
+
+        Returns the sums of the duals over all parts.
+        """
 
         def run(group: Group) -> FloatArray:
             sums = self._sums(duals, *group)
@@ -209,22 +217,21 @@ class StumpSearch(WeakLearnerFamily):
         with ThreadPoolExecutor(self.n_threads) as pool:
             return list(pool.map(run, groups))[-1]
 
-    def _keep_direction(self, j: int, sums: FloatArray, splits: Splits) -> None:
-        """Restrict a column to stumps of its direction."""
+    def _edges_of_cuts(self, j: int, sums: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Edges of the stumps of a column after each bin but the last, and which are flipped.
+
+        The sums of the duals over all parts follow those of the bins.
+        """
         below = np.cumsum(sums[:-1], axis=0)[:-1]
         above = sums[-1] - below
         rises = self.low * below + self.high * above
         falls = self.high * below + self.low * above
-        turned = np.full(rises.shape, self.directions[j] < 0)
-        gaps = self.bins.gaps
-        if gaps is not None and (gaps.feature == gaps.feature[j]).sum() > 1 and not gaps.low[j]:
+        turned = falls > rises
+        if self.directions[j]:
             # What is missing has no place among the numbers: alone, it may go either way.
-            turned[-1] = falls[-1] > rises[-1]
-        if len(below):
-            edges = np.where(turned, falls, rises)
-            splits.bins[j] = edges.argmax(axis=0)
-            splits.edges[j] = edges.max(axis=0)
-            splits.flipped[j] = np.take_along_axis(turned, splits.bins[j][None], axis=0)[0]
+            n_directed = len(turned) - int(self.bins.is_apart[j])
+            turned[:n_directed] = self.directions[j] < 0
+        return np.where(turned, falls, rises), turned
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
@@ -250,7 +257,7 @@ class StumpSearch(WeakLearnerFamily):
             )
         n_columns = self.bins.n_columns
         norms, bins = np.empty(n_columns), np.empty(n_columns, np.int64)
-        self._search(duals, best_shared_splits, (norms, bins))
+        self.search(duals, best_shared_splits, (norms, bins))
         chosen = [
             self._stump(f, int(bins[f]), flip=False) for f in self._best_columns(norms, n_learners)
         ]
@@ -270,12 +277,10 @@ class StumpSearch(WeakLearnerFamily):
 
     @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
-        gaps = self.bins.gaps
-        if gaps is None:
-            return StumpTable.of(learners)
-        column = [s.feature for s in learners]
-        missing_left = gaps.low[column].astype(np.uint8)
-        return StumpTable.of(learners, feature=gaps.feature[column], missing_left=missing_left)
+        column, is_low = [s.feature for s in learners], self.bins.is_low
+        missing_left = is_low[column].astype(np.uint8) if is_low.any() else None
+        feature = self.bins.feature[column]
+        return StumpTable.of(learners, feature=feature, missing_left=missing_left)
 
     @override
     def restored(self, values: Sequence[Any]) -> Stump:
@@ -288,12 +293,9 @@ class StumpSearch(WeakLearnerFamily):
 
     def _best_columns(self, values: FloatArray, most: int) -> list[int]:
         """Columns of the largest values, each on a feature of its own."""
-        gaps = self.bins.gaps
-        order = ranked(values, most if gaps is None else 2 * most)
-        if gaps is not None:
-            first = np.unique(gaps.feature[order], return_index=True)[1]
-            order = order[np.sort(first)]
-        return [int(j) for j in order[:most] if np.isfinite(values[j])]
+        order = ranked(values, most * (1 + bool(self.bins.is_low.any())))
+        first = np.unique(self.bins.feature[order], return_index=True)[1]
+        return [int(j) for j in order[np.sort(first)][:most] if np.isfinite(values[j])]
 
     def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
         threshold = -np.inf if bin_ < 0 else self.bins.values[self.bins.indptr[feature] + bin_]
@@ -334,9 +336,7 @@ class StumpFamily(StumpSearch):
         check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.binned = bin_features(features, exact=exact)
         super().__init__(self.binned.bins, response, features)
-        self.directions = checked_directions(directions, self.n_features)
-        if self.bins.gaps is not None:
-            self.directions = self.directions[self.bins.gaps.feature]
+        self.directions = checked_directions(directions, self.n_features)[self.bins.feature]
         self.n_threads = n_threads
 
     @override
@@ -388,7 +388,8 @@ class SparseStumpFamily(StumpSearch):
         with np.errstate(over="ignore"):
             middle = lower + 0.5 * (upper - lower)
         cuts, ends = np.where(middle < upper, middle, lower), np.searchsorted(at, self._starts)
-        super().__init__(Thresholds(cuts, ends, np.zeros(n_features, np.bool_)), response)
+        every = np.arange(n_features)
+        super().__init__(Thresholds(cuts, ends, every, np.zeros(n_features, np.bool_)), response)
 
     @override
     def _splits(self, duals: FloatArray) -> Splits:
@@ -404,8 +405,8 @@ class SparseStumpFamily(StumpSearch):
         return Splits(totals, edges.T, bins.T, flipped.T)
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
-        raise NotImplementedError("Stumps on sparse tables are not shared by channels.")
+    def price_shared(self, duals: FloatArray, n_learners: int) -> Any:
+        return WeakLearnerFamily.price_shared(self, duals, n_learners)
 
     @override
     def responses(self, learners: Sequence[Stump]) -> AnyArray:
@@ -441,10 +442,6 @@ class StumpResponses(ResponsesInShard):
     @override
     def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
         return histograms(self.binned, duals, first, last)
-
-    @override
-    def features_sum(self, first_row: int) -> int:
-        return int(codes_sum(self.binned.codes, first_row))
 
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:

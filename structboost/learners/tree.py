@@ -20,9 +20,9 @@ from structboost.learners.base import (
     check_family_arguments,
     checked_columns,
     checked_directions,
+    response_type,
 )
 from structboost.learners.binning import MAX_BINS, BinnedFeatures, bin_features
-from structboost.learners.candidates import largest_norms, response_type
 from structboost.learners.category_sets import (
     BY_SET,
     HALF,
@@ -57,7 +57,7 @@ class Tree(NamedTuple):
     """Complete binary tree.
 
     Node k sends ``features[k] <= thresholds[k]`` to node 2k + 1, all else to node 2k + 2, where the
-    features are the columns of the bins (:class:`structboost.learners.binning.Gaps`).  A node
+    features are the columns of the bins (:class:`structboost.learners.binning.Thresholds`).  A node
     that does not split has an infinite threshold.  ``leaves`` run from left to right.  A
     node with a set, bins of a categorical feature as bits of a number, sends those left.
     """
@@ -327,11 +327,6 @@ class TreeFamily(WeakLearnerFamily):
         return np.where(self._left_out, leaves[self.leaf_indices(learner)], 0.0)
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Tree, FloatArray]]:
-        trees = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
-        return largest_norms(trees, self.responses(trees) @ duals, n_learners)
-
-    @override
     def refine(self, learner: Tree, duals: FloatArray) -> list[Candidate]:
         at = self.leaf_indices(learner)
         weights: FloatArray = np.stack(
@@ -357,12 +352,14 @@ class TreeFamily(WeakLearnerFamily):
     def table(self, learners: Sequence[Tree]) -> TreeTable:
         columns, bins, sets = self._nodes(learners)
         leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, 2**self.depth)
-        gaps, feature = self.binned.bins.gaps, self.binned.bins.feature[columns]
-        low = None if gaps is None else gaps.low[columns].astype(np.uint8)
+        is_low = self.binned.bins.is_low
+        low = is_low[columns] if is_low.any() else None
         if sets is not None:
             sets, inside = for_all_categories(sets, self._n_bins[columns])
-            low = np.where(sets.any(axis=2), inside, 0 if low is None else low).astype(np.uint8)
-        return TreeTable(feature, self._thresholds(columns, bins), leaf, low, sets)
+            low = np.where(sets.any(axis=2), inside, is_low[columns])
+        sides = None if low is None else low.astype(np.uint8)
+        feature = self.binned.bins.feature[columns]
+        return TreeTable(feature, self._thresholds(columns, bins), leaf, sides, sets)
 
     @override
     def restored(self, values: Sequence[Any]) -> Tree:

@@ -11,9 +11,8 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
-from structboost.learners.base import Candidate, WeakLearnerFamily
+from structboost.learners.base import Candidate, WeakLearnerFamily, best_first
 from structboost.learners.block_measures import BlockMeasure
-from structboost.learners.candidates import best_first
 from structboost.learners.lookup_table import sum_of
 from structboost.learners.responses import (
     DualsInShards,

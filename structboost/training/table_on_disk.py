@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
@@ -20,7 +20,6 @@ from structboost.files.atomic_write import checked_folder, checked_path, whole_f
 from structboost.files.schema import Array, DamagedFileError, Part
 from structboost.learners.binning import (
     SAMPLED_ROWS,
-    Gaps,
     Thresholds,
     bin_codes,
     bin_thresholds,
@@ -92,7 +91,9 @@ class BinnedTable:
         with _FORMAT.damage(path):
             _, arrays = _FORMAT.read(folder / _BINS)
             checksums = arrays["checksums"]
-            bins = Thresholds(arrays["thresholds"], arrays["indptr"], gaps=_gaps(arrays))
+            bins = Thresholds(arrays["thresholds"], arrays["indptr"], arrays["feature"])
+            if not np.isin(np.diff(bins.feature, prepend=-1), (0, 1)).all():
+                raise DamagedFileError("its columns are not in the order of their features")
             codes = _mapped_codes(folder, bins)
             n_rows = int(codes.shape[1])
             if len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
@@ -217,23 +218,11 @@ def _write(
         arrays: Arrays = {
             "thresholds": bins.values,
             "indptr": bins.indptr,
+            "feature": bins.feature,
             "checksums": np.array(checksums, np.uint32),
         }
-        if bins.gaps is not None:
-            arrays |= {"feature": bins.gaps.feature, "low": bins.gaps.low.astype(np.uint8)}
         _FORMAT.write(building / _BINS, {}, arrays)
     return BinnedTable(str(path.resolve()), n_rows, bins, arrays["checksums"])
-
-
-def _gaps(arrays: Mapping[str, NDArray[Any]]) -> Gaps | None:
-    """Return the features of the columns, where the file has them."""
-    if "feature" not in arrays:
-        return None
-    feature, low = arrays["feature"], arrays["low"] > 0
-    steps = np.diff(feature, prepend=-1)
-    if not np.isin(steps, (0, 1)).all() or (low != (steps == 0)).any():
-        raise DamagedFileError("its columns are not in the order of their features")
-    return Gaps(feature, low)
 
 
 def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
@@ -258,8 +247,7 @@ def _crc(codes: NDArray[Any]) -> int:
 _ARRAYS = {
     "thresholds": Array("float64", ("n_thresholds",)),
     "indptr": Array("int64", ("n_pointers",), ends="n_thresholds"),
-    "feature": Array("int64", ("n_pointers - 1",), low=0, optional=True),
-    "low": Array("uint8", ("n_pointers - 1",), high=1, optional=True),
+    "feature": Array("int64", ("n_pointers - 1",), low=0),
     "checksums": Array("uint32", ("n_runs",)),
 }
 _FORMAT = ArchiveFormat(

@@ -109,16 +109,16 @@ def test_a_split_of_what_is_missing_is_free():
 BINS = (0, 1, 2, 3, 99, None)
 
 
-def leaf_of(point, columns, gaps, bins, sets):
+def leaf_of(point, columns, of_columns, bins, sets):
     """Leaf that a point of bins reaches, by walking down."""
     node = 0
     while node < len(bins):
         column, bin_ = columns[node], bins[node]
-        value = point[gaps.feature[column]]
+        value = point[of_columns.feature[column]]
         if bin_ == BY_SET:
             goes_left = value is not None and value < 64 and int(sets[node, 0]) >> value & 1
         else:
-            goes_left = bin_ < 0 or (gaps.low[column] if value is None else value <= bin_)
+            goes_left = bin_ < 0 or (of_columns.is_low[column] if value is None else value <= bin_)
         node = 2 * node + (1 if goes_left else 2)
     return node - len(bins)
 
@@ -138,18 +138,18 @@ def test_leaves_are_compared_where_a_point_of_one_is_above_one_of_the_other(seed
     X = np.array(list(product((0, 1, 2, 3, np.nan), repeat=3)))
     directions = np.append(rng.integers(-1, 2, 2), 0)
     family = TreeFamily(X, (-1.0, 1.0), depth=depth, categorical=[2], directions=directions)
-    gaps, n_nodes = family.binned.bins.gaps, 2**depth - 1
+    of_columns, n_nodes = family.binned.bins, 2**depth - 1
     columns = rng.integers(family.binned.n_columns, size=n_nodes)
-    is_category = gaps.feature[columns] == 2
+    is_category = of_columns.feature[columns] == 2
     sets = np.zeros((n_nodes, N_WORDS), np.uint64)
     sets[:, 0] = rng.integers(1, 16, n_nodes)
-    n_splits = family.binned.bins.n_bins[columns] - 1
+    n_splits = of_columns.n_bins[columns] - 1
     bins = np.where(is_category, BY_SET, rng.integers(-1, n_splits))
 
     (pairs,) = family._directions._pairs((columns[None], bins[None], sets[None]))
     found = {tuple(pair) for pair in pairs}
     points = list(product(BINS, repeat=3))
-    leaves = [leaf_of(point, columns, gaps, bins, sets) for point in points]
+    leaves = [leaf_of(point, columns, of_columns, bins, sets) for point in points]
     expected = {
         (i, j)
         for (p, i), (q, j) in product(zip(points, leaves, strict=True), repeat=2)

@@ -39,7 +39,7 @@ from structboost.learners import (
     UnionFamily,
     active_features,
 )
-from structboost.learners.candidates import ListedFamily
+from structboost.learners.base import ListedFamily
 from structboost.learners.histogram import histograms
 from structboost.learners.pricing import BestChannel, BestCode, PerChannel, SharedOverChannels
 from structboost.learners.stump import ShardedStumps, SparseStumpFamily, StumpFamily
