@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from copy import copy
+from copy import deepcopy
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -58,35 +58,30 @@ class TreeResponses(NamedTuple):
         return softmax_of(scores_of(self.blocks, np.ones(len(self.scored)), self.offset))
 
 
-def _blocks_of_leaves(
-    leaves: IntArray, tables: Sequence[NDArray[Any]], offset: FloatArray, repeats: int = 1
+def _responses_of_leaves(
+    leaves: IntArray,
+    tables: Sequence[NDArray[Any]],
+    offset: Any,
+    repeats: int = 1,
+    averages: bool = False,
 ) -> TreeResponses:
-    """Responses of trees by the values of their leaves, where trees score the classes in turn.
+    """Responses of trees by the values of their leaves, shape (n_leaves, n_classes) or (n_leaves,).
 
-    A single score is that of the second of two classes.
+    In the latter case the trees score the classes in turn.  A single score is that of the second of
+    two classes.  Leaves of averaged trees cannot be changed.
     """
-    values = np.stack([table[reached] for table, reached in zip(tables, leaves, strict=True)])
-    channels = np.arange(len(values)) // repeats % len(offset)
-    if len(offset) == 1:
-        channels, offset = channels + 1, np.append(0.0, offset)
-    blocks = [
-        ScoreBlock(trees, int(channel), values[trees])
-        for channel in np.unique(channels)
-        for trees in [np.flatnonzero(channels == channel)]
-    ]
-    return TreeResponses(blocks, offset, leaves, False)
-
-
-def _blocks_of_vectors(
-    values: FloatArray, offset: FloatArray, leaves: IntArray | None, averages: bool
-) -> TreeResponses:
-    """Responses of trees that score all classes, shape (n_trees, n_rows, n_classes)."""
-    every = np.arange(len(values))
-    blocks = [
-        ScoreBlock(every, channel, np.ascontiguousarray(values[:, :, channel]))
-        for channel in range(values.shape[2])
-    ]
-    return TreeResponses(blocks, offset, leaves, averages)
+    offset, blocks = np.asarray(offset, np.float64).ravel(), []
+    for score in range(len(offset)):
+        of_score = [
+            (t, table if table.ndim == 1 else table[:, score])
+            for t, table in enumerate(tables)
+            if table.ndim > 1 or t // repeats % len(offset) == score
+        ]
+        values = np.stack([table[leaves[t]] for t, table in of_score]).astype(np.float64)
+        trees = np.array([t for t, _ in of_score])
+        blocks.append(ScoreBlock(trees, score + (len(offset) == 1), values))
+    offset = np.append(0.0, offset) if len(offset) == 1 else offset
+    return TreeResponses(blocks, offset, None if averages else leaves, averages)
 
 
 class LibraryTrees:
@@ -181,10 +176,8 @@ def _library_of(model: Any) -> str:
 def _lightgbm(model: Any, X: Any) -> TreeResponses:
     # LightGBM raises its error where there is none yet.
     booster = model.booster_ if hasattr(model, "fit") else model
-    names, columns = (
-        booster.feature_name(),
-        [str(name).replace(" ", "_") for name in getattr(X, "columns", ())],
-    )
+    names = booster.feature_name()
+    columns = [str(name).replace(" ", "_") for name in getattr(X, "columns", ())]
     if columns != names and sorted(columns) == sorted(names):
         raise ValueError(
             f"X has the columns {shown(columns)}, and the model was trained on {shown(names)}; "
@@ -202,7 +195,7 @@ def _lightgbm(model: Any, X: Any) -> TreeResponses:
         factor * np.array([booster.get_leaf_output(tree, k) for k in range(reached.max() + 1)])
         for tree, reached in enumerate(leaves)
     ]
-    return _blocks_of_leaves(leaves, tables, np.zeros(per))
+    return _responses_of_leaves(leaves, tables, np.zeros(per))
 
 
 def _xgboost(model: Any, X: Any) -> TreeResponses:
@@ -221,9 +214,9 @@ def _xgboost(model: Any, X: Any) -> TreeResponses:
         tables.append(np.array([float(values.get(str(k), 0)) for k in range(reached.max() + 1)]))
     n_scores = margins.shape[1]
     repeats = len(tables) // (n_scores * booster.num_boosted_rounds())
-    first = [table[leaf] for table, leaf in zip(tables, leaves[:, 0], strict=True)]
-    base = margins[0] - np.bincount(np.arange(len(first)) // repeats % n_scores, first, n_scores)
-    return _blocks_of_leaves(leaves, tables, base, repeats)
+    of_trees = _responses_of_leaves(leaves[:, :1], tables, np.zeros(n_scores), repeats)
+    base = margins[0] - [block.scores.sum() for block in of_trees.blocks]
+    return _responses_of_leaves(leaves, tables, base, repeats)
 
 
 def _xgboost_matrix(model: Any, booster: Any, X: Any) -> Any:
@@ -239,13 +232,11 @@ def _xgboost_matrix(model: Any, booster: Any, X: Any) -> Any:
 def _catboost(model: Any, X: Any) -> TreeResponses:
     leaves = np.asarray(model.calc_leaf_indexes(X), np.int64).T
     scale, bias = model.get_scale_and_bias()
-    offset = np.atleast_1d(np.asarray(bias, np.float64))
     counts = np.asarray(model.get_tree_leaf_counts(), np.int64)
     table = scale * np.asarray(model.get_leaf_values(), np.float64).reshape(counts.sum(), -1)
-    if table.shape[1] == 1:
-        return _blocks_of_leaves(leaves, np.split(table[:, 0], np.cumsum(counts)[:-1]), offset)
-    values = table[leaves + (np.cumsum(counts) - counts)[:, None]]
-    return _blocks_of_vectors(values, np.resize(offset, values.shape[2]), leaves, False)
+    offset = np.resize(bias, table.shape[1])
+    table = table[:, 0] if len(offset) == 1 else table
+    return _responses_of_leaves(leaves, np.split(table, np.cumsum(counts)[:-1]), offset)
 
 
 def _forest(model: Any, X: Any) -> TreeResponses:
@@ -254,11 +245,8 @@ def _forest(model: Any, X: Any) -> TreeResponses:
         raise ValueError(
             f"model predicts {model.n_outputs_} outputs at once; give a forest of one output."
         )
-    rows = model._validate_X_predict(X)
-    values = [tree.predict_proba(rows, check_input=False) for tree in model.estimators_]
-    return _blocks_of_vectors(
-        np.stack(values) / len(values), np.zeros(model.n_classes_), None, True
-    )
+    tables = [tree.tree_.value[:, 0] / len(model.estimators_) for tree in model.estimators_]
+    return _responses_of_leaves(model.apply(X).T, tables, np.zeros(model.n_classes_), averages=True)
 
 
 def _boosting(model: Any, X: Any) -> TreeResponses:
@@ -272,32 +260,23 @@ def _boosting(model: Any, X: Any) -> TreeResponses:
     reached = np.asarray(model.apply(np.asarray(X) if hasattr(X, "columns") else X), np.int64)
     tables = [model.learning_rate * t.tree_.value[:, 0, 0] for t in model.estimators_.ravel()]
     start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))
-    leaves = np.ascontiguousarray(reached.reshape(len(reached), -1).T)
-    return _blocks_of_leaves(leaves, tables, np.asarray(start, np.float64).ravel())
+    return _responses_of_leaves(reached.reshape(len(reached), -1).T, tables, start)
 
 
 def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
     check_is_fitted(model)
-    start = np.asarray(model._baseline_prediction, np.float64).ravel()
-    indexed = copy(model)
+    trees = [tree for of_round in model._predictors for tree in of_round]
     # Nodes have their index as the value, which each iteration adds to the scores.
-    indexed._baseline_prediction = np.zeros_like(model._baseline_prediction)
-    indexed._predictors = [[_indexed(tree) for tree in trees] for trees in model._predictors]
-    stages = [
-        np.asarray(scores, np.float64).reshape(-1, len(start)).T
-        for scores in indexed.staged_decision_function(X)
-    ]
-    leaves = np.diff(np.stack(stages), axis=0, prepend=0.0).astype(np.int64)
-    tables = [tree.nodes["value"] for trees in model._predictors for tree in trees]
-    return _blocks_of_leaves(leaves.reshape(len(tables), -1), tables, start)
-
-
-def _indexed(predictor: Any) -> Any:
-    """Copy a tree of histograms with the indices of its nodes as their values."""
-    copied = copy(predictor)
-    copied.nodes = predictor.nodes.copy()
-    copied.nodes["value"] = np.arange(len(copied.nodes))
-    return copied
+    indexed = deepcopy(model)
+    indexed._baseline_prediction[:] = 0.0
+    for of_round in indexed._predictors:
+        for tree in of_round:
+            tree.nodes["value"] = np.arange(len(tree.nodes))
+    shape = len(model._predictors), -1, len(trees) // len(model._predictors)
+    stages = np.reshape([*indexed.staged_decision_function(X)], shape).swapaxes(1, 2)
+    leaves = np.diff(stages, axis=0, prepend=0.0).astype(np.int64).reshape(len(trees), -1)
+    tables = [tree.nodes["value"] for tree in trees]
+    return _responses_of_leaves(leaves, tables, model._baseline_prediction)
 
 
 def _functions(functions: Any, X: Any) -> TreeResponses:
