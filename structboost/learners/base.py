@@ -139,12 +139,10 @@ class Growth(NamedTuple):
     ----------
     setup : tuple
         Arguments of :func:`.tree_growth.grow` that no round changes: ``table``, ``columns``,
-        ``room``, ``limits``, and ``draw`` without the seed.
+        ``room``, ``limits``, ``draw`` without the seed, and ``counts``.
     is_drawn : ndarray of bool, shape (n_rounds, n_rows)
         Rows that the trees of each round are grown on.
     seeds : ndarray of int64, shape (n_rounds,)
-    counts : ndarray of int64, optional
-        As for :func:`.tree_growth.grow`.
     trees : tuple of ndarray, shapes (n_rounds, n_channels, n_nodes) twice and \
             (n_rounds, 2, n_channels, n_leaves)
         Filled with features, bins, and the responses of leaves of all and of the drawn rows.
@@ -160,7 +158,6 @@ class Growth(NamedTuple):
     setup: tuple[Any, ...]
     is_drawn: BoolArray
     seeds: IntArray
-    counts: IntArray | None
     trees: tuple[IntArray, IntArray, FloatArray]
     sets: NDArray[np.uint64] | None
     sums: FloatArray

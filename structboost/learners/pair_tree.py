@@ -135,7 +135,6 @@ class PairTreeFamily(TreeFamily):
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        self._leaves_of_round.clear()
         candidates = []
         for channel in range(duals.shape[1]):
             of_channel = duals[:, channel]

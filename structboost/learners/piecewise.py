@@ -181,6 +181,6 @@ class PiecewiseFamily(ListedFamily):
 
 
 def _inside(scaled: FloatArray, centers: FloatArray, radii: FloatArray) -> BoolArray:
-    if not len(centers):
-        return np.zeros((0, len(scaled)), np.bool_)
+    if not len(centers) or not len(scaled):
+        return np.zeros((len(centers), len(scaled)), np.bool_)
     return np.asarray(pairwise_distances(centers, scaled) < radii[:, None])

@@ -32,7 +32,7 @@ def responses_of(functions: Functions, X: Any) -> FloatArray:
     """
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if callable(functions):
-        table = _finite(_call(functions, X, "functions"), "functions(X)", 2)
+        table = _called(functions, X, "functions", 2)
         if table.shape[0] != n:
             raise ValueError(
                 f"functions(X) has shape {table.shape} for {n} rows; return a row of responses for "
@@ -46,9 +46,7 @@ def responses_of(functions: Functions, X: Any) -> FloatArray:
         )
     out = np.empty((len(functions), n))
     for index, function in enumerate(functions):
-        if not callable(function):
-            raise TypeError(f"functions[{index}] is {shown(function)}; give a callable.")
-        responses = _finite(_call(function, X, f"functions[{index}]"), f"functions[{index}](X)", 1)
+        responses = _called(function, X, f"functions[{index}]", 1)
         if responses.shape != (n,):
             raise ValueError(
                 f"functions[{index}](X) has shape {responses.shape} for {n} rows; return a number "
@@ -89,19 +87,18 @@ def _name(functions: Functions, index: int) -> str:
     return f"functions(X)[:, {index}]" if callable(functions) else f"functions[{index}](X)"
 
 
-def _call(function: Callable[[Any], Any], X: Any, name: str) -> Any:
-    """Call a function, and add its name to an error."""
+def _called(function: Any, X: Any, name: str, n_axes: int) -> FloatArray:
+    """Call a function, add its name to an error, and check that what it returns is finite."""
+    if not callable(function):
+        raise TypeError(f"{name} is {shown(function)}; give a callable.")
     try:
-        return function(X)
+        responses = function(X)
     except Exception as error:
         error.add_note(f"Raised by {name}(X).")
         raise
-
-
-def _finite(responses: Any, name: str, n_axes: int) -> FloatArray:
-    values = checked_array(responses, name, n_axes).astype(np.float64)
+    values = checked_array(responses, f"{name}(X)", n_axes).astype(np.float64)
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} is not finite; return finite numbers for every row of X.")
+        raise ValueError(f"{name}(X) is not finite; return finite numbers for every row of X.")
     return values
 
 

@@ -13,10 +13,8 @@ from structboost.learners.binning import SAMPLED_ROWS, sampled_rows
 
 # The dimension is estimated from so many rows.
 _ROWS_OF_DIMENSION = 500
-# Squares of differences from here to its inverse are neither 0 nor infinite.
-_TINY = 1e-150
-# Largest size of values, and of the inverse of their standard deviation.
-_LARGEST = 1e304
+# Largest size of values, and of the inverse of their standard deviation: squares are numbers.
+_LARGEST = 1e150
 
 
 class Standardisation(NamedTuple):
@@ -49,18 +47,19 @@ class Standardisation(NamedTuple):
             return cls(np.zeros(n_features), np.full(n_features, np.inf), bias, 1.0)
         if n_rows > SAMPLED_ROWS:
             features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
+        lows, highs = _extremes(features)
         with np.errstate(over="ignore", invalid="ignore"):
             centers, scales = _moments(features, bias)
-        lows, highs = _extremes(features)
-        constant = highs == (lows if bias else 0)
-        odd = ~(np.isfinite(centers) & (constant | ((scales > _TINY) & (scales < 1 / _TINY))))
-        if odd.any():
-            # Their squares overflow or vanish.
-            sizes = np.maximum(np.abs(lows[odd]), np.abs(highs[odd]))
-            moments = _moments(_dense(features[:, odd]) / sizes, bias)
-            centers[odd], scales[odd] = (moment * sizes for moment in moments)
-        scales = np.where(constant, np.inf, scales)
-        _check_sizes(np.maximum(np.abs(lows), np.abs(highs)), scales)
+        sizes, varies = np.maximum(-lows, highs), highs > (lows if bias else 0)
+        # Squares that overflow or vanish are no numbers.
+        bad = np.flatnonzero((sizes > _LARGEST) | (varies & ~(scales >= 1 / _LARGEST)))
+        if len(bad):
+            raise TaskError(
+                f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g} with a standard "
+                f"deviation of {scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; "
+                "scale the feature, or take 'stump' or 'tree'."
+            )
+        scales = np.where(varies, scales, np.inf)
         n_rows = features.shape[0]
         if n_rows > _ROWS_OF_DIMENSION:
             features = features[sampled_rows(n_rows, _ROWS_OF_DIMENSION)]
@@ -128,18 +127,6 @@ def _moments_of_sparse(features: Any, bias: bool) -> tuple[FloatArray, FloatArra
     n_absent = n_rows - np.bincount(columns, minlength=n_features)
     squares = sums(np.square(values - centers[columns])) + n_absent * np.square(centers)
     return centers, np.sqrt(squares / n_rows)
-
-
-def _check_sizes(sizes: FloatArray, scales: FloatArray) -> None:
-    """Raise TaskError if a coefficient, or a difference of two values, would be infinite."""
-    varies = np.isfinite(scales)
-    bad = np.flatnonzero(varies & ((scales < 1 / _LARGEST) | (sizes > _LARGEST)))
-    if len(bad):
-        raise TaskError(
-            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g} with a standard deviation "
-            f"of {scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; scale the feature, "
-            "or take 'stump' or 'tree'."
-        )
 
 
 def _dimension(features: Any, centers: FloatArray, scales: FloatArray) -> float:

@@ -198,8 +198,6 @@ class TreeFamily(WeakLearnerFamily):
         self._n_words = N_WORDS if self._is_category.any() else 0
         # After the thresholds of all features that of a node that does not split.
         self._values = np.append(self.binned.bins.values, np.inf)
-        # Leaves of all rows in the trees of this round, by their splits.
-        self._leaves_of_round: dict[tuple[Any, ...], NDArray[np.int16]] = {}
         # Rows that the trees of this round were not grown on, and the leaves that the others give
         # them, by tree and channel.
         self._left_out: NDArray[np.bool_] | None = None
@@ -238,10 +236,8 @@ class TreeFamily(WeakLearnerFamily):
     def _setup(self) -> tuple[Any, ...]:
         """Arguments of :func:`grow` that no round changes, as in :class:`Growth`."""
         table, ridge = counted_table(self.binned, self.row_fraction), self.l2_regularization
-        of_columns, n_drawn = (
-            self.binned.bins.feature,
-            math.ceil(self.max_features * self.n_features),
-        )
+        of_columns = self.binned.bins.feature
+        n_drawn = math.ceil(self.max_features * self.n_features)
         return (
             tuple(table),
             (self._is_category, self._directions.of_columns),
@@ -252,13 +248,8 @@ class TreeFamily(WeakLearnerFamily):
                 self.category_penalty,
             ),
             (n_drawn, of_columns, np.ones(len(of_columns), np.bool_)),
+            None if self.min_samples_leaf == 1 else np.empty(self._n_bins.max(initial=1), np.int64),
         )
-
-    @cached_property
-    def _room_to_count(self) -> IntArray | None:
-        if self.min_samples_leaf == 1:
-            return None
-        return np.empty(self._n_bins.max(initial=1), np.int64)
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
@@ -266,7 +257,6 @@ class TreeFamily(WeakLearnerFamily):
 
         Edges are computed on all rows, or estimated from the drawn rows.
         """
-        self._leaves_of_round.clear()
         self._drawn_leaves.clear()
         duals = np.ascontiguousarray(duals.T, np.float64)
         is_drawn, seed = self._rows.next_round()
@@ -285,7 +275,6 @@ class TreeFamily(WeakLearnerFamily):
         return Growth(
             self._setup,
             *self._rows.ahead(n_rounds),
-            self._room_to_count,
             (*nodes, np.empty((n_rounds, 2, n_channels, n_leaves))),
             np.zeros(of_sets, np.uint64) if self._n_words else None,
             np.empty((n_rounds, 4, n_channels, n_leaves)),
@@ -406,21 +395,17 @@ class TreeFamily(WeakLearnerFamily):
         features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = np.zeros((*bins.shape, self._n_words), np.uint64) if self._n_words else None
         rows = self._rows.all_rows if is_drawn is None else is_drawn
-        table, columns, room, limits, draw = self._setup
+        table, columns, room, limits, draw, counts = self._setup
+        nodes = features, bins, sets
         grow(
-            table, columns, duals, rows, room, (features, bins), sets, self._room_to_count, limits,
-            (seed, *draw),
+            table, columns, duals, rows, room, nodes[:2], sets, counts, limits, (seed, *draw)
         )  # fmt: skip
         leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
         fill_leaf_indices(self.binned.codes, features, bins, sets, leaf_indices)
-        nodes = features, bins, sets
         leaves, weights, of_drawn = self._new_leaves(nodes, leaf_indices, duals, is_drawn)
         edges = (leaves * weights).sum(axis=1)
         trees = self._trees(nodes, leaves)
-        for c, tree in enumerate(trees):
-            # The responses of the trees that training takes are needed next.
-            self._leaves_of_round[_splits(tree)] = leaf_indices[c]
-            self._drawn_leaves[tree, c] = of_drawn[c]
+        self._drawn_leaves.update(((tree, c), of_drawn[c]) for c, tree in enumerate(trees))
         return list(map(Candidate, trees, range(n_channels), edges.tolist()))
 
     @property
@@ -477,16 +462,7 @@ class TreeFamily(WeakLearnerFamily):
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
         return self._leaf_indices([tree])[0]
 
-    def _leaf_indices(self, learners: Sequence[Tree]) -> list[NDArray[np.int16]]:
-        stored = [self._leaves_of_round.get(_splits(tree)) for tree in learners]
-        others = [tree for tree, leaves in zip(learners, stored, strict=True) if leaves is None]
-        out = np.empty((len(others), self.binned.n_rows), np.int16)
-        if others:
-            fill_leaf_indices(self.binned.codes, *self._nodes(others), out)
-        computed = iter(out)
-        return [next(computed) if leaves is None else leaves for leaves in stored]
-
-
-def _splits(tree: Tree) -> tuple[Any, ...]:
-    """Feature, threshold and set that decide the leaf of a row."""
-    return tree.features, tree.bins, tree.sets
+    def _leaf_indices(self, learners: Sequence[Tree]) -> NDArray[np.int16]:
+        out = np.empty((len(learners), self.binned.n_rows), np.int16)
+        fill_leaf_indices(self.binned.codes, *self._nodes(learners), out)
+        return out

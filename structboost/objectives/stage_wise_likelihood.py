@@ -160,10 +160,10 @@ def run_rounds(
     risks : ndarray, shape (n_rounds,)
         Filled with the mean loss after each round.
     """
-    setup, is_drawn, seeds, counts, trees, sets, sums, leaf_of, fractions = growth
+    setup, is_drawn, seeds, trees, sets, sums, leaf_of, fractions = growth
     scores, derivatives, held_out, n_left_out = state
     features, bins, responses = trees
-    table, columns, room, limits, (n_drawn, of_columns, is_open) = setup
+    table, columns, room, limits, (n_drawn, of_columns, is_open), counts = setup
     n_channels, n_rows = scores.shape
     for r in range(len(seeds)):
         drawn, draw = is_drawn[r], (seeds[r], n_drawn, of_columns, is_open)

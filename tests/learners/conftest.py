@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from structboost.learners import tree_histograms
+from structboost.learners import tree_histograms, tree_table
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_sparse_column_is_enough():
-    """Few columns of a small table are counted as many of a large one are."""
+def small_tables_are_as_large_ones():
+    """Columns and rows of a small table are taken as those of a large one are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tree_histograms, "_FEWEST_SPARSE", 1)
+        patch.setattr(tree_table, "_ROWS_WITH_SETS", 16)
         yield

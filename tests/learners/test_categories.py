@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.errors import TaskError
-from structboost.learners import tree_table
 from structboost.learners.category import CategoryFamily
 from structboost.learners.category_sets import flags_of, number_of, words_of
 from structboost.learners.families import with_categories
@@ -34,33 +33,6 @@ def all_sets(column):
     _, codes = np.unique(column, return_inverse=True)
     for members in product([False, True], repeat=codes.max() + 1):
         yield np.array(members)[codes]
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    st.integers(0, 9999),
-    st.integers(2, 40),
-    st.integers(1, 5),
-    st.sampled_from([(-1.0, 1.0), (0.0, 1.0)]),
-)
-def test_pricing_finds_the_best_of_all_sets(seed, n, n_categories, response):
-    X = table(seed, n, n_categories)
-    duals = np.random.default_rng(seed).normal(size=(n, 2))
-    family = CategoryFamily(X, response, categorical=(0, 2))
-    found = {c.channel: c for c in reversed(family.price(duals, 1))}
-    for channel in range(2):
-        best = max(
-            np.where(inside, response[1], response[0]) @ duals[:, channel]
-            for f in (0, 2)
-            for inside in all_sets(X[:, f])
-        )
-        assert found[channel].edge == pytest.approx(best, abs=1e-12)
-        learner = found[channel].learner
-        assert family.responses([learner])[0] @ duals[:, channel] == pytest.approx(best, abs=1e-12)
-        turned = family.refine(learner, -duals)[channel]
-        answers = family.responses([turned.learner])[0]
-        assert turned.edge == pytest.approx(answers @ -duals[:, channel])
-        assert family.restored(list(learner)) == learner
 
 
 @settings(max_examples=25, deadline=None)
@@ -110,20 +82,11 @@ def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(s
 
 
 @pytest.mark.parametrize("family", [CategoryFamily, partial(TreeFamily, depth=3)])
-def test_learners_answer_training_rows_as_their_table_does(family, monkeypatch):
-    monkeypatch.setattr(tree_table, "_ROWS_WITH_SETS", 16)
+def test_what_is_no_category_of_training_counts_as_missing(family):
     X = table(0, 500, 200)
     made = family(X, (-1.0, 1.0), categorical=(0, 2))
     duals = np.random.default_rng(1).normal(size=(len(X), 3))
-    learners = [c.learner for c in made.price(duals, 2)]
-    answers, of_table = made.responses(learners), made.table(learners)
-    np.testing.assert_array_equal(of_table.responses(X), answers)
-    assert of_table.sets.any()
-    weights = np.random.default_rng(2).normal(size=(len(learners), 3))
-    scorer = of_table.scorer(weights, 3)
-    for n in (0, 1, 2, 16, 17, 500):
-        np.testing.assert_allclose(scorer.raw_scores(X[:n]), answers[:, :n].T @ weights, atol=1e-12)
-    # What is no category of training counts as missing.
+    of_table = made.table([c.learner for c in made.price(duals, 2)])
     strange, missing = X.copy(), X.copy()
     strange[:, 0], missing[:, 0] = 250.0, np.nan
     np.testing.assert_array_equal(of_table.responses(strange), of_table.responses(missing))

@@ -6,8 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from structboost import (
     AdaBoostMHClassifier,
@@ -22,72 +20,6 @@ from structboost import (
 )
 from structboost.learners.binning import MAX_BINS, bin_codes, bin_thresholds
 from structboost.learners.linear import SVMFamily
-from structboost.learners.stump import StumpFamily
-from structboost.learners.tree import TreeFamily
-
-
-def table(seed, n, *, holes=0.3, decimals=1):
-    """Four features: two with holes, one whole, one that is nothing but holes."""
-    rng = np.random.default_rng(seed)
-    X = np.round(rng.normal(size=(n, 4)), decimals)
-    X[:, 3] = np.nan
-    X[:, :2][rng.random((n, 2)) < holes] = np.nan
-    return X
-
-
-def splits_of(column):
-    """Left sides of all splits: at each distinct threshold, what is missing on either side."""
-    missing = np.isnan(column)
-    values = np.unique(column[~missing])
-    for threshold in [-np.inf, *values]:
-        yield (column <= threshold) | missing
-        yield column <= threshold
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 9999), st.integers(2, 40), st.integers(1, 3))
-@example(8574, 3, 2)  # a column is missing everywhere
-def test_pricing_finds_the_best_stump_of_either_side(seed, n, n_channels):
-    X = table(seed, n)
-    duals = np.random.default_rng(seed).normal(size=(n, n_channels))
-    family = StumpFamily(X, (-1.0, 1.0), exact=True)
-    found = {c.channel: c for c in reversed(family.price(duals, 1))}
-    for channel in range(n_channels):
-        best = max(
-            abs(np.where(left, -1.0, 1.0) @ duals[:, channel])
-            for f in range(4)
-            for left in splits_of(X[:, f])
-        )
-        assert found[channel].edge == pytest.approx(best)
-        answers = family.responses([found[channel].learner])[0]
-        assert answers @ duals[:, channel] == pytest.approx(best)
-    # The pass over all thresholds at the end of training knows the same stumps.
-    thinned = family.bins._replace(thinned=None)
-    family.bins = thinned
-    np.testing.assert_allclose(
-        family.widest_edges(duals), [found[c].edge for c in range(n_channels)]
-    )
-
-
-@pytest.mark.parametrize("make", [StumpFamily, partial(TreeFamily, depth=4)])
-def test_learners_answer_training_rows_as_their_table_does(make):
-    X = table(0, 400, decimals=3)
-    family = make(X, (-1.0, 1.0))
-    duals = np.random.default_rng(1).normal(size=(len(X), 3))
-    learners = [c.learner for c in family.price(duals, 3)]
-    answers, of_table = family.responses(learners), family.table(learners)
-    np.testing.assert_array_equal(of_table.responses(X), answers)
-    assert of_table.missing_left.any()
-    assert not of_table.missing_left.all()
-    weights = np.random.default_rng(2).normal(size=(len(learners), 3))
-    scorer = of_table.scorer(weights, 4)
-    np.testing.assert_allclose(scorer.raw_scores(X), answers.T @ weights, atol=1e-12)
-    one_by_one = np.concatenate([scorer.raw_scores(X[i : i + 1]) for i in range(30)])
-    np.testing.assert_allclose(one_by_one, scorer.raw_scores(X)[:30], atol=1e-12)
-    single = X.astype(np.float32)
-    np.testing.assert_allclose(
-        scorer.raw_scores(single), of_table.responses(single).T @ weights, atol=1e-12
-    )
 
 
 def test_bins_of_a_feature_with_holes_fit_a_byte():

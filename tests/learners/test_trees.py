@@ -124,12 +124,6 @@ def test_the_compiled_form_adds_up_what_the_trees_answer(seed, depth, dtype, n_r
     np.testing.assert_array_equal(scores, plain)
 
 
-def test_a_model_without_weights_scores_zero():
-    trees = TreeTable(np.zeros((1, 1), np.int64), np.zeros((1, 1)), np.ones((1, 2)))
-    scores = trees.scorer(np.zeros((1, 2)), 3).raw_scores(np.ones((20, 3)))
-    np.testing.assert_array_equal(scores, np.zeros((20, 2)))
-
-
 def test_trees_grow_on_rows_drawn_anew_in_each_round():
     rng = np.random.default_rng(0)
     X, duals = rng.integers(0, 99, size=(400, 3)) * 1.0, rng.normal(size=(400, 2))
@@ -315,16 +309,3 @@ def test_limits_out_of_range_are_refused(name, value):
         TreeFamily(np.eye(3), (-1.0, 1.0), **{name: value})
     with pytest.raises(ValueError, match="confident"):
         TreeFamily(np.eye(3), (0, 1), confident=True)
-
-
-def test_answers_of_a_round_are_those_of_the_trees_alone():
-    rng = np.random.default_rng(0)
-    # All nodes split after bin 0, so that trees differ in features alone.
-    X = rng.integers(0, 2, size=(80, 4)).astype(float)
-    duals = 2.0 * X - 1.0 + 0.1 * rng.normal(size=X.shape)
-    family, other = (TreeFamily(X, (-1.0, 1.0), depth=1, confident=True) for _ in range(2))
-    trees = [candidate.learner for candidate in family.price(duals, 1)]
-    assert {tree.bins for tree in trees} == {(0,)}
-    assert len({tree.features for tree in trees}) == 4
-    np.testing.assert_array_equal(family.responses(trees), other.responses(trees))
-    np.testing.assert_array_equal(family.responses(trees[1:]), other.responses(trees[1:]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import permutations
+from itertools import permutations, product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from structboost import (
 from structboost.errors import EmptyModelWarning, TaskError
 from structboost.learners import (
     ActiveFeatureFamily,
+    CategoryFamily,
     FeatureFamily,
     LDAFamily,
     LinearFunctionFamily,
@@ -54,6 +56,56 @@ def made(seed=0, n=60):
     return rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
 
 
+def with_holes(X):
+    """Some values of the first feature are missing, and all of the last."""
+    holes = np.random.default_rng(0).random(X.shape) < [0.3, 0.0, 1.0]
+    return np.where(holes, np.nan, X)
+
+
+def with_categories(X):
+    rows = np.column_stack((np.floor(4 * np.abs(X[:, 0])) % 5, X[:, 1], np.abs(X[:, 2]) > 1))
+    return np.where(np.random.default_rng(0).random(X.shape) < [0.2, 0.0, 0.2], np.nan, rows)
+
+
+def has_ones(X):
+    return active_features(X > 0.5)
+
+
+def as_images(X):
+    return np.tile(X, 12)
+
+
+class Duals(NamedTuple):
+    """Duals whose rows are elsewhere."""
+
+    rows: StumpFamily
+    duals: Any
+
+    @property
+    def shape(self):
+        return self.duals.shape
+
+    def sums(self, first, last):
+        return histograms(self.rows.binned, self.duals, first, last)
+
+
+class Elsewhere(ShardedStumps):
+    """Stumps that only get histograms of the duals."""
+
+    def __init__(self, X, response):
+        self.here = StumpFamily(X, response)
+        super().__init__(self.here.bins, response)
+
+    def price(self, duals, per_channel):
+        return super().price(Duals(self.here, duals), per_channel)
+
+    def refine(self, learner, duals):
+        return super().refine(learner, Duals(self.here, duals))
+
+    def responses(self, learners):
+        return self.here.responses(learners)
+
+
 def sparse_stumps(X, response):
     return SparseStumpFamily(sparse.csr_array(X), response)
 
@@ -63,35 +115,40 @@ def waves(X, response, both_signs=True):
     return PoolFamily(X, response, functions=functions, both_signs=both_signs)
 
 
-def ones(X, response):
-    return ActiveFeatureFamily(active_features(X > 0.5), response)
-
-
 def union(X, response):
     return UnionFamily([LinearFunctionFamily(X, response), StumpFamily(X, response)])
 
 
-def images(X, response):
-    rows = np.tile(X, 12)
-    return PatchFamily(rows, response, image_shape=(6, 6), side=3, grid=2, n_candidates=5)
-
-
+images = partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, n_candidates=5)
+# Families, their responses, and the features that they read.
 CASES = {
     "stump": (StumpFamily, PAIR),
     "stump, sparse": (sparse_stumps, PAIR),
+    "stump, elsewhere": (Elsewhere, PAIR),
+    "stump, holes": (StumpFamily, PAIR, with_holes),
+    "stump, directions": (partial(StumpFamily, directions=[1, -1, 0]), PAIR, with_holes),
+    "category": (partial(CategoryFamily, categorical=(0, 2)), PAIR, with_categories),
     "pair tree": (PairTreeFamily, PAIR),
     **{name: (make, PAIR) for name, make in zip(NAMES, FAMILIES, strict=True)},
+    "tree, holes": (partial(TreeFamily, depth=4), PAIR, with_holes),
+    "tree, sets": (partial(TreeFamily, depth=3, categorical=(0, 2)), PAIR, with_categories),
     "feature": (FeatureFamily, PAIR),
-    "active feature": (ones, PAIR),
+    "active feature": (ActiveFeatureFamily, PAIR, has_ones),
     "piecewise": (partial(PiecewiseFamily, n_centers=3, quantiles=(0.3,)), SIGNED),
     "pool": (waves, SIGNED),
     "pool of one sign": (partial(waves, both_signs=False), SIGNED),
-    "patch": (images, SIGNED),
+    "patch": (images, SIGNED, as_images),
     "linear": (LinearFunctionFamily, SIGNED),
     "linear, sparse": (lambda X, r: LinearFunctionFamily(sparse.csr_array(X), r), SIGNED),
     "union": (union, SIGNED),
 }
-SHARED = {*CASES} - {"stump, sparse", "pair tree", "linear", "linear, sparse", "union"}
+SHARED = ["stump", *NAMES, "feature", "active feature", "piecewise", "pool", "patch"]
+
+
+def case_of(name, X):
+    """Constructor of a family, its responses, and the features that it reads."""
+    make, responses, *reads = CASES[name]
+    return make, responses, reads[0](X) if reads else X
 
 
 def answers_of(family, learners):
@@ -99,19 +156,19 @@ def answers_of(family, learners):
     return (answers.toarray() if sparse.issparse(answers) else answers).astype(float)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 999), per_channel=st.integers(1, 3))
 def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, seed, per_channel):
     X, duals = made(seed)
-    # Values that many rows share, zeros among them.
+    # Values that many rows share, zeros among them, and at times a channel without duals.
     X[:, 0] = np.round(X[:, 0])
-    X[rows_of_zeros(seed), 1] = 0.0
-    make, responses = CASES[name]
+    X[np.random.default_rng(seed).random(60) < 0.4, 1] = 0.0
+    duals[:, 0] *= seed % 5 > 0
+    make, responses, rows = case_of(name, X)
     for response in responses:
-        family = make(X, response)
-        features = {"active feature": active_features(X > 0.5), "patch": np.tile(X, 12)}
-        rows = features.get(name, X)
+        family = make(rows, response)
         found = family.price(duals, per_channel)
         assert (np.diff([c.edge for c in found]) < 1e-9).all()  # of ties the first come first
         assert {c.channel for c in found} == {0, 1}
@@ -121,49 +178,82 @@ def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, s
             answers = answers_of(family, [candidate.learner])[0]
             edge = answers @ duals[:, candidate.channel]
             assert edge == pytest.approx(candidate.edge, rel=1e-4, abs=1e-4)
-            table = family.table([candidate.learner])
-            np.testing.assert_allclose(table.responses(rows)[0], answers, atol=1e-5)
             if family.can_resume:
                 assert family.restored(list(candidate.learner)) == candidate.learner
-        table = family.table([c.learner for c in found])
-        assert table.feature_shares(rows.shape[1]).sum(axis=1).max() <= 1 + 1e-12
-        every = every_answer(family, X, response)
+        check_table(family, [c.learner for c in [*found, *refined]], rows)
+        every = every_answer(family, rows, response)
+        widest = family.widest_edges(duals)
         for channel in range(2):
             best = max(c.edge for c in found if c.channel == channel)
             if len(every) and family.exact_pricing:
-                assert best == pytest.approx((every @ duals[:, channel]).max(), rel=1e-4)
+                # No learner of a negative edge is ever taken.
+                largest = max(0.0, (every @ duals[:, channel]).max())
+                assert max(0.0, best) == pytest.approx(largest, rel=1e-4, abs=1e-9)
+            if widest is not None:
+                assert widest[channel] == pytest.approx(best)
             for candidate in refined:
                 # A learner is turned around where that is better, and the family holds it so.
                 turned = sum(response) - answers_of(family, [candidate.learner])[0]
-                if (every == turned).all(axis=1).any():
+                is_alone = name == "stump, directions"
+                if (every == turned).all(axis=1).any() and not is_alone:
                     own = duals[:, candidate.channel]
                     assert candidate.edge >= turned @ own - 1e-4
 
 
-def rows_of_zeros(seed):
-    return np.random.default_rng(seed).random(60) < 0.4
+def check_table(family, learners, rows):
+    """Check that the table of learners, and its fastest form, give the answers of the family."""
+    table, answers = family.table(learners), answers_of(family, learners)
+    np.testing.assert_allclose(table.responses(rows), answers, atol=1e-5)
+    weights = np.random.default_rng(0).normal(size=(len(learners), 3))
+    weights[0] = 0.0
+    scorer = table.scorer(weights, rows.shape[1])
+    for n in (0, 1, 2, 60):
+        expected = answers[:, :n].T @ weights
+        np.testing.assert_allclose(scorer.raw_scores(rows[:n]), expected, atol=1e-4)
+    shares = table.feature_shares(rows.shape[1]).sum(axis=1)
+    assert shares.max() <= 1 + 1e-12
+
+
+def splits_of(column):
+    """Left sides of all splits: at each distinct threshold, what is missing on either side."""
+    missing = np.isnan(column)
+    for threshold in [-np.inf, *np.unique(column[~missing])]:
+        yield (column <= threshold) | missing
+        yield column <= threshold
 
 
 def every_answer(family, X, response):
-    """Answers of all learners of stumps, and of families that list theirs."""
+    """Answers of all learners of stumps, of sets, and of families that list theirs."""
+    low, high = response
     if family.name == "stump":
-        splits = [X[:, f] > t for f in range(X.shape[1]) for t in X[:, f]]
-        right = np.where(splits, response[1], response[0])
-    elif isinstance(family, ListedFamily):
-        listed = family.listed(np.zeros((len(X), 1)))
-        right = answers_of(family, [listed.learner(k, False) for k in range(len(listed.edges))])
-        if np.isscalar(listed.turned):
-            return right
-    else:
+        is_right = []
+        for f, column in enumerate(X.T):
+            direction = family.directions[np.argmax(family.bins.feature == f)]
+            for left in splits_of(column):
+                # What is missing has no place in the order.
+                is_free = np.isin((left == np.isnan(column)).mean(), (0, 1)) or not direction
+                is_right += [left] * bool(is_free or direction < 0)
+                is_right += [~left] * bool(is_free or direction > 0)
+        return np.where(is_right, high, low)
+    if family.name == "category":
+        codes = [np.unique(X[:, f], return_inverse=True)[1] for f in (0, 2)]
+        sets = [product((low, high), repeat=own.max() + 1) for own in codes]
+        return np.concatenate([np.array([*s])[:, own] for s, own in zip(sets, codes, strict=True)])
+    if not isinstance(family, ListedFamily):
         return np.zeros((0, len(X)))
+    listed = family.listed(np.zeros((len(X), 1)))
+    right = answers_of(family, [listed.learner(k, False) for k in range(len(listed.edges))])
+    if np.isscalar(listed.turned):
+        return right
     both = np.concatenate((right, sum(response) - right))
     return both[both.any(axis=1)]
 
 
-@pytest.mark.parametrize("name", sorted(SHARED))
+@pytest.mark.parametrize("name", SHARED)
 def test_shared_learners_are_those_of_largest_norm(name):
     X, duals = made(3)
-    family = CASES[name][0](X, (-1.0, 1.0))
+    make, _, rows = case_of(name, X)
+    family = make(rows, (-1.0, 1.0))
     found = family.price_shared(duals, 10)
     norms = [np.abs(edges).sum() for _, edges in found]
     assert len(norms) > 1
@@ -201,30 +291,6 @@ def test_both_hinge_forms_have_the_same_optimum_over_real_answers(weak_learner):
         assert trainer.objective_ == pytest.approx(objective, rel=1e-5)
 
 
-def test_a_stump_is_turned_on_shards_as_it_is_at_hand():
-    X = made()[0]
-    here = StumpFamily(X, (-1.0, 1.0))
-    there = ShardedStumps(here.bins, (-1.0, 1.0))
-    turned = 0
-    for seed in range(6):
-        duals = made(seed)[1]
-
-        class Duals:
-            """Duals whose rows are elsewhere."""
-
-            def sums(self, first, last, duals=duals):
-                return histograms(here.binned, duals, first, last)
-
-        stump = here.price(duals, 1)[0].learner
-        assert stump.bin >= 0
-        found, expected = there.refine(stump, Duals()), here.refine(stump, duals)
-        assert [c.learner for c in found] == [c.learner for c in expected]
-        np.testing.assert_allclose([c.edge for c in found], [c.edge for c in expected], rtol=1e-9)
-        assert all(c.edge >= 0 for c in found)
-        turned += sum(c.learner != stump for c in found)
-    assert turned > 0
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -250,16 +316,6 @@ def test_the_largest_grid_and_share_are_allowed():
     X = np.random.default_rng(0).normal(size=(20, 36))
     assert PatchFamily(X, image_shape=(6, 6), side=3, grid=4, overlap=0).n_features == 36
     assert PiecewiseFamily(X, (-1.0, 1.0), n_centers=1, quantiles=(1.0,)).n_features == 36
-
-
-@pytest.mark.parametrize("which", range(len(FAMILIES)))
-@pytest.mark.filterwarnings("error")
-def test_a_channel_without_duals_has_an_edge_of_zero(which):
-    X, duals = made()
-    duals[:, 0] = 0.0
-    found = FAMILIES[which](X, (-1.0, 1.0)).price(duals, 1)
-    assert [c.channel for c in found] == [1, 0]
-    assert found[0].edge > 0.0 == found[1].edge
 
 
 @pytest.mark.filterwarnings("error")
