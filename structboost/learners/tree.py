@@ -460,7 +460,7 @@ class TreeFamily(WeakLearnerFamily):
 
     def leaf_indices(self, tree: Tree) -> NDArray[np.int16]:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""
-        return self._leaf_indices([tree])[0]
+        return np.asarray(self._leaf_indices([tree])[0])
 
     def _leaf_indices(self, learners: Sequence[Tree]) -> NDArray[np.int16]:
         out = np.empty((len(learners), self.binned.n_rows), np.int16)
