@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.listed_outputs import (
+    KeptListings,
     Marginals,
     OutputCodes,
-    best_listed,
     listed_batch,
-    listed_marginals,
 )
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import (
@@ -169,7 +168,7 @@ class Task(Described, ABC):
         TaskError
             If the task defines neither ``argmax`` nor ``outputs``, or ``outputs(x)`` is empty.
         """
-        return best_listed(self, x, scores, lambda output: 0.0)
+        return KeptListings().best(0, self, x, scores, lambda output: 0.0)
 
     # -- optional: a task may override the defaults below ------------------------------------
 
@@ -256,7 +255,7 @@ class Task(Described, ABC):
         TooManyOutputsError
             If it lists too many outputs to sum over.
         """
-        expected, _ = listed_marginals(self, x, scores)
+        expected, _ = KeptListings().marginals(0, self, x, scores)
         return expected if len(self.kinds) > 1 else next(iter(expected.values()))
 
     def log_sum(self, x: Any, scores: Any) -> float:
@@ -282,7 +281,7 @@ class Task(Described, ABC):
         TooManyOutputsError
             If it lists too many outputs to sum over.
         """
-        return listed_marginals(self, x, scores)[1]
+        return KeptListings().marginals(0, self, x, scores)[1]
 
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         """Return :meth:`marginals` and :meth:`log_sum` of all examples.
@@ -605,7 +604,8 @@ class Task(Described, ABC):
         if added is not None:
             return self.argmax(x, _plus(scores, added))
         if not self.defines("argmax"):
-            return best_listed(
+            return KeptListings().best(
+                0,
                 self,
                 x,
                 scores,
