@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
@@ -112,31 +115,16 @@ def topological_order(edges: IntArray, n_nodes: int) -> IntArray:
 
     Nodes on cycles, and those behind them, are left out.
     """
-    leaving = np.argsort(edges[:, 0], kind="stable")
-    starts = np.searchsorted(edges[leaving, 0], np.arange(n_nodes + 1))
-    waiting = np.bincount(edges[:, 1], minlength=n_nodes)
-    order = np.empty(n_nodes, np.int64)
-    n_sorted = _sort(np.ascontiguousarray(edges[leaving, 1]), starts, waiting, order)
-    return order[:n_sorted]
-
-
-@compiled
-def _sort(heads: IntArray, starts: IntArray, waiting: IntArray, order: IntArray) -> int:
-    """Take a node when all edges into it have been taken, and return the number of nodes taken."""
-    end = 0
-    for v in range(len(order)):
-        if waiting[v] == 0:
-            order[end] = v
-            end += 1
-    i = 0
-    while i < end:
-        for e in range(starts[order[i]], starts[order[i] + 1]):
-            waiting[heads[e]] -= 1
-            if waiting[heads[e]] == 0:
-                order[end] = heads[e]
-                end += 1
-        i += 1
-    return end
+    sorter = TopologicalSorter({node: () for node in range(n_nodes)})
+    for tail, head in edges.tolist():
+        sorter.add(head, tail)
+    with suppress(CycleError):
+        sorter.prepare()
+    order: list[int] = []
+    while nodes := sorter.get_ready():
+        order += nodes
+        sorter.done(*nodes)
+    return np.array(order, np.int64)
 
 
 def path_of_fewest_arcs(

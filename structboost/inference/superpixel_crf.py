@@ -279,12 +279,12 @@ class _Moves:
             return np.zeros(self.n_graphs, np.bool_)
         model = self.energies, self.edges, self.weights
         takes = min_cut_labels(*_move_graph(model, labels, alpha, nodes, places))
-        moved = np.zeros(len(labels), np.bool_)
-        moved[nodes[takes]] = True
-        savings = _savings(model, labels, alpha, moved, self.graphs, self.n_graphs)
-        gained = savings > _SAVING * (1.0 + np.abs(energies))
-        labels[moved & gained[self.graphs]] = alpha
-        energies -= np.where(gained, savings, 0.0)
+        moved = labels.copy()
+        moved[nodes[takes]] = alpha
+        reached = self.by_graph(moved)
+        gained = energies - reached > _SAVING * (1.0 + np.abs(energies))
+        labels[:] = np.where(gained[self.graphs], moved, labels)
+        energies[:] = np.where(gained, reached, energies)
         return np.asarray(gained)
 
 
@@ -350,27 +350,3 @@ def _move_graph(
             terminal[k, 0] += weights[e] * (labels[nodes[k]] != there)
             terminal[k, 1] += weights[e] * (there != alpha)
     return terminal, inner[:count], forward[:count], backward[:count]
-
-
-@compiled
-def _savings(
-    model: tuple[FloatArray, IntArray, FloatArray],
-    labels: IntArray,
-    alpha: int,
-    moved: NDArray[np.bool_],
-    graphs: IntArray,
-    n_graphs: int,
-) -> FloatArray:
-    """Compute the energy that each graph saves where the ``moved`` nodes take ``alpha``."""
-    energies, edges, weights = model
-    saved = np.zeros(n_graphs)
-    for p in range(len(labels)):
-        if moved[p]:
-            saved[graphs[p]] += energies[p, labels[p]] - energies[p, alpha]
-    for e in range(len(edges)):
-        p, q = edges[e]
-        if moved[p] or moved[q]:
-            before = labels[p] != labels[q]
-            after = (alpha if moved[p] else labels[p]) != (alpha if moved[q] else labels[q])
-            saved[graphs[p]] += weights[e] * (int(before) - int(after))
-    return saved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import real_array, refuse
@@ -60,12 +60,9 @@ def traveling_salesman(costs: ArrayLike) -> IntArray:
 
 def shortest_tour(costs: FloatArray) -> IntArray:
     """Find the shortest tour, as :func:`traveling_salesman` does."""
-    n = len(costs)
-    scaled = _scaled(costs)
-    tour = np.empty(n, np.int64)
-    _nearest(scaled, tour)
-    _two_opt(scaled, tour)
-    if n > 3:
+    scaled, tour = _scaled(costs), np.arange(len(costs))
+    _search(scaled, tour)
+    if len(costs) > 3:
         _branch(scaled, tour)
     return tour
 
@@ -97,23 +94,6 @@ def _length(costs: FloatArray, tour: IntArray) -> float:
     for k in range(len(tour) - 1):
         total += costs[tour[k], tour[k + 1]]
     return total
-
-
-@compiled
-def _nearest(costs: FloatArray, tour: IntArray) -> None:
-    """Fill in a tour that always goes to the nearest node."""
-    n = len(tour)
-    seen = np.zeros(n, np.bool_)
-    tour[0] = 0
-    seen[0] = True
-    for k in range(1, n):
-        nearest = -1
-        for v in range(n):
-            if not seen[v]:
-                if nearest < 0 or costs[tour[k - 1], v] < costs[tour[k - 1], nearest]:
-                    nearest = v
-        tour[k] = nearest
-        seen[nearest] = True
 
 
 @compiled
@@ -160,60 +140,51 @@ def _search(costs: FloatArray, tour: IntArray) -> None:
 
 @compiled
 def _one_tree(
-    costs: FloatArray,
-    state: IntArray,
-    prices: FloatArray,
-    parent: IntArray,
-    degree: IntArray,
-    ends: IntArray,
+    costs: FloatArray, state: NDArray[np.int8], prices: FloatArray, edges: IntArray, degree: IntArray
 ) -> float:
     """Find the cheapest tree on nodes 1.. with two edges of node 0, at costs plus prices.
 
-    Edges in use come first, banned ones never.  Returns its cost, infinity where there is none.
+    Edges in use come first, banned ones never.  Fills in its edges, and returns its cost, infinity
+    where there is none.
     """
     n = len(prices)
     total = 0.0
-    reach = np.empty(n)
+    parent, reach = np.zeros(n, np.int64), np.full(n, np.inf)
     inside = np.zeros(n, np.bool_)
     degree[:] = 0
-    reach[:] = np.inf
     node = 1
     inside[1] = True
-    for _ in range(n - 2):
-        for v in range(2, n):
-            if not inside[v] and state[node, v] != _BANNED:
-                value = costs[node, v] + prices[node] + prices[v]
-                if state[node, v] == _USED:
-                    value -= _FIRST
-                if value < reach[v]:
-                    reach[v] = value
-                    parent[v] = node
+    for k in range(n):
+        if k < n - 2:
+            for v in range(2, n):
+                if not inside[v] and state[node, v] != _BANNED:
+                    value = costs[node, v] + prices[node] + prices[v]
+                    if state[node, v] == _USED:
+                        value -= _FIRST
+                    if value < reach[v]:
+                        reach[v] = value
+                        parent[v] = node
+        elif k == n - 2:
+            # Then the edges of node 0.
+            for v in range(1, n):
+                inside[v] = state[0, v] == _BANNED
+                reach[v] = costs[0, v] + prices[0] + prices[v]
+                if state[0, v] == _USED:
+                    reach[v] -= _FIRST
+            parent[:] = 0
         node = -1
-        for v in range(2, n):
+        for v in range(1, n):
             if not inside[v] and reach[v] < np.inf and (node < 0 or reach[v] < reach[node]):
                 node = v
         if node < 0:
             return np.inf
+        above = parent[node]
         inside[node] = True
-        total += costs[node, parent[node]] + prices[node] + prices[parent[node]]
+        total += costs[node, above] + prices[node] + prices[above]
         degree[node] += 1
-        degree[parent[node]] += 1
-    for k in range(2):
-        ends[k] = -1
-        least = np.inf
-        for v in range(1, n):
-            if state[0, v] != _BANNED and not (k == 1 and v == ends[0]):
-                value = costs[0, v] + prices[0] + prices[v]
-                if state[0, v] == _USED:
-                    value -= _FIRST
-                if value < least:
-                    least = value
-                    ends[k] = v
-        if ends[k] < 0:
-            return np.inf
-        total += costs[0, ends[k]] + prices[0] + prices[ends[k]]
-        degree[ends[k]] += 1
-        degree[0] += 1
+        degree[above] += 1
+        row = node - 2 if k < n - 2 else k
+        edges[row, 0], edges[row, 1] = node, above
     for v in range(n):
         total -= 2.0 * prices[v]
     return total
@@ -221,123 +192,70 @@ def _one_tree(
 
 @compiled
 def _branch(costs: FloatArray, tour: IntArray) -> None:
-    """Branch depth first, with a ``trail`` of the decided edges, so that they can be freed."""
+    """Branch depth first on an edge of the 1-tree, which is banned first and then used."""
     n = len(tour)
     best = _length(costs, tour)
-    state = np.zeros((n, n), np.int64)
-    prices = np.zeros(n)
-    parent = np.zeros(n, np.int64)
-    degree = np.zeros(n, np.int64)
-    ends = np.zeros(2, np.int64)
-    n_used = np.zeros(n, np.int64)
-    trail = np.empty((n * n, 2), np.int64)
-    n_trail = 0
-    most = n * n
-    start = np.empty(most, np.int64)  # length of the trail at each depth
-    edge = np.empty((most, 2), np.int64)
-    tried = np.zeros(most, np.int64)
-    depth = 0
-    enter = True
-    steps = _ROOT_STEPS
-    while depth >= 0:
-        if enter:
-            # Bound: prices of nodes go up where the 1-tree has too many edges.
-            is_tour = False
-            pruned = False
-            size = 0.1 * best / n
-            for step in range(steps):
-                bound = _one_tree(costs, state, prices, parent, degree, ends)
-                if bound >= best - _SLIP:
-                    pruned = True
-                    break
-                off = 0
-                for v in range(n):
-                    off += (degree[v] - 2) ** 2
-                if off == 0:
-                    is_tour = True
-                    break
-                if step < steps - 1:
-                    move = min(size, (best - bound) / off)
-                    for v in range(n):
-                        prices[v] += move * (degree[v] - 2)
-                    size *= 0.95
-            steps = _STEPS
-            if is_tour:
+    open_ = np.zeros((n * n, n, n), np.int8)
+    prices, degree = np.zeros(n), np.zeros(n, np.int64)
+    edges = np.zeros((n, 2), np.int64)
+    n_open, steps = 1, _ROOT_STEPS
+    while n_open > 0:
+        n_open -= 1
+        state = open_[n_open].copy()
+        # Bound: prices of nodes go up where the 1-tree has too many edges.
+        is_done = False
+        size = 0.1 * best / n
+        for step in range(steps):
+            bound = _one_tree(costs, state, prices, edges, degree)
+            is_done = bound >= best - _SLIP
+            if is_done:
+                break
+            off = 0
+            for v in range(n):
+                off += (degree[v] - 2) ** 2
+            if off == 0:
                 # All degrees are 2: the 1-tree is a tour.
-                _follow(parent, ends, tour)
+                _follow(edges, tour)
                 best = _length(costs, tour)
-                pruned = True
-            chosen = -1
-            if not pruned:
-                for v in range(2, n):
-                    p = parent[v]
-                    if state[v, p] == _FREE and (degree[v] > 2 or degree[p] > 2):
-                        chosen = v
-                        break
-            start[depth] = n_trail
-            if chosen >= 0:
-                edge[depth, 0], edge[depth, 1] = chosen, parent[chosen]
-            else:
-                u = -1
-                if not pruned:
-                    for k in range(2):
-                        if state[0, ends[k]] == _FREE and degree[ends[k]] > 2:
-                            u = ends[k]
-                            break
-                if u < 0:
-                    depth -= 1
-                    enter = False
-                    continue
-                edge[depth, 0], edge[depth, 1] = 0, u
-            tried[depth] = 0
-        while n_trail > start[depth]:
-            n_trail -= 1
-            a, b = trail[n_trail, 0], trail[n_trail, 1]
-            if state[a, b] == _USED:
-                n_used[a] -= 1
-                n_used[b] -= 1
-            state[a, b] = _FREE
-            state[b, a] = _FREE
-        tried[depth] += 1
-        if tried[depth] == 3:
-            depth -= 1
-            enter = False
+                is_done = True
+                break
+            if step < steps - 1:
+                move = min(size, (best - bound) / off)
+                for v in range(n):
+                    prices[v] += move * (degree[v] - 2)
+                size *= 0.95
+        steps = _STEPS
+        chosen = -1
+        for e in range(n - 1, -1, -1):
+            u, v = edges[e]
+            if state[u, v] == _FREE and (degree[u] > 2 or degree[v] > 2):
+                chosen = e
+        if is_done or chosen < 0:
             continue
-        a, b = edge[depth, 0], edge[depth, 1]
-        value = _BANNED if tried[depth] == 1 else _USED
-        state[a, b] = value
-        state[b, a] = value
-        trail[n_trail, 0], trail[n_trail, 1] = a, b
-        n_trail += 1
-        if value == _USED:
-            n_used[a] += 1
-            n_used[b] += 1
-            for k in range(2):
-                v = edge[depth, k]
-                if n_used[v] == 2:
+        a, b = edges[chosen]
+        for value in (_USED, _BANNED):
+            branch = open_[n_open]
+            n_open += 1
+            branch[:] = state
+            branch[a, b] = branch[b, a] = value
+            for v in edges[chosen]:
+                n_used = 0
+                for w in range(n):
+                    n_used += branch[v, w] == _USED
+                if value == _USED and n_used == 2:
                     for w in range(n):
-                        if w != v and state[v, w] == _FREE:
-                            state[v, w] = _BANNED
-                            state[w, v] = _BANNED
-                            trail[n_trail, 0], trail[n_trail, 1] = v, w
-                            n_trail += 1
-        depth += 1
-        enter = True
+                        if w != v and branch[v, w] == _FREE:
+                            branch[v, w] = branch[w, v] = _BANNED
 
 
 @compiled
-def _follow(parent: IntArray, ends: IntArray, tour: IntArray) -> None:
+def _follow(edges: IntArray, tour: IntArray) -> None:
     """Fill in the nodes of a 1-tree that is a tour, in their order."""
-    n = len(tour)
-    next_to = np.full((n, 2), -1)
-    for v in range(2, n):
-        p = parent[v]
-        next_to[v, 0 if next_to[v, 0] < 0 else 1] = p
-        next_to[p, 0 if next_to[p, 0] < 0 else 1] = v
-    for k in range(2):
-        v = ends[k]
-        next_to[0, k] = v
-        next_to[v, 0 if next_to[v, 0] < 0 else 1] = 0
+    next_to = np.full((len(tour), 2), -1)
+    for e in range(len(edges)):
+        for k in range(2):
+            v = edges[e, k]
+            next_to[v, 0 if next_to[v, 0] < 0 else 1] = edges[e, 1 - k]
     _walk(next_to, tour)
 
 

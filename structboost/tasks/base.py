@@ -17,8 +17,9 @@ class BatchTask(Task):
     """Base of tasks whose batch forms do the work, and whose other forms call them."""
 
     @override
-    def argmax(self, x: Any, scores: Any) -> Any:
-        return self.argmax_batch([x], alone(self.kinds, scores))[0]
+    def argmax(self, x: Any, scores: Any, y: Any = None) -> Any:
+        truths = None if y is None else [y]
+        return self.argmax_batch([x], alone(self.kinds, scores), truths)[0]
 
     @override
     def marginals(self, x: Any, scores: Any) -> Any:

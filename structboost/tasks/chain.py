@@ -20,16 +20,20 @@ from structboost.inference.chain import Sequences, best_tags, sums_of_tags
 from structboost.tasks.base import BatchTask, exchange, indicator
 from structboost.tasks.checks import (
     as_array,
-    as_task_error,
     check_pairs_fit,
     checked_features,
     checked_labels,
-    checked_size,
     forbidden_pairs,
     passes,
     whole_vector,
 )
-from structboost.validation import check_inputs, check_sequence, checked_flag, shown
+from structboost.validation import (
+    check_inputs,
+    check_sequence,
+    checked_flag,
+    checked_whole_number,
+    shown,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +78,14 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     TaskError
         If a sequence has other tags than whole numbers, or not one for each token.
     """
-    as_task_error(check_inputs, X)
-    as_task_error(check_sequence, Y, "Y", "give the tags of each sequence")
+    check_inputs(X)
+    check_sequence(Y, "Y", "give the tags of each sequence")
     if len(X) != len(Y):
         raise TaskError(f"X has {len(X)} sequences and Y {len(Y)}; they must be equally many.")
     inputs: list[Any] = []
     outputs: list[IntArray] = []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        as_task_error(check_sequence, _tokens(x), f"X[{i}]", "give (n_tokens, n_features)")
+        check_sequence(_tokens(x), f"X[{i}]", "give (n_tokens, n_features)")
         n_tokens = len(_tokens(x))
         tags = whole_vector(y, "Y[{sample}]", "-1 where a tag is unknown", i)
         if len(tags) != n_tokens:
@@ -181,9 +185,9 @@ class ChainTask(BatchTask):
         vectors: bool = False,
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
-        self.n_tags = checked_size(n_tags, "n_tags", 1)
-        self.step_features = as_task_error(checked_flag, step_features, "step_features")
-        self.vectors = as_task_error(checked_flag, vectors, "vectors")
+        self.n_tags = checked_whole_number(n_tags, "n_tags")
+        self.step_features = checked_flag(step_features, "step_features")
+        self.vectors = checked_flag(vectors, "vectors")
         self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
         self.kinds = {"token": PartKind(self.n_tags), "step": PartKind(self.n_tags**2)}
@@ -398,7 +402,7 @@ class ChainTask(BatchTask):
         TaskError
             If a sequence has other tags or is forbidden; the message names it.
         """
-        by_sequence = [np.zeros(()) if (array := as_array(y)) is None else array for y in Y]
+        by_sequence = [as_array(y) for y in Y]
         good = [y.shape for y in by_sequence] == [(n,) for n in sizes.tolist()]
         tags = np.concatenate(by_sequence) if good else np.zeros(0)
         good = good and tags.dtype.kind in "iu"
@@ -440,10 +444,7 @@ def _content(x: Any) -> Any:
 def _tokens(x: Any) -> NDArray[Any]:
     """Return the features of the tokens of an input."""
     content = _content(x)
-    tokens = as_array(content[0] if isinstance(content, tuple) else content)
-    if tokens is None:
-        raise TaskError(f"An input is {shown(x)}; give an array (n_tokens, n_features).")
-    return tokens
+    return as_array(content[0] if isinstance(content, tuple) else content)
 
 
 def _piece(x: Any, first: int, last: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.inference.arguments import real_array
 from structboost.runtime.memory import check_memory
-from structboost.validation import shown, without_mask
+from structboost.validation import array_of, is_whole, shown, without_mask
 
 T = TypeVar("T")
 _LARGEST_INT = np.iinfo(np.int64).max
@@ -35,41 +35,24 @@ def passes(check: Callable[..., Any], *arguments: Any) -> bool:
     return True
 
 
-def checked_size(value: Any, name: str, least: int = 2) -> int:
-    """Return a whole number from ``least``, such as a number of labels, as an int."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating))
-    is_whole = is_number and not isinstance(value, bool) and not value % 1
-    if not is_whole or not least <= value <= _LARGEST_INT:
-        raise TaskError(f"{name} is {shown(value)}; give a whole number from {least}.")
-    return int(value)
-
-
 def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
     """Return costs as finite float64, a vector or a row for each problem."""
     shape = ("n_problems",)[: n_axes - 1]
-    return as_task_error(
-        real_array, costs, "costs", (*shape, "n_items" if n_items is None else n_items)
-    )
+    return real_array(costs, "costs", (*shape, "n_items" if n_items is None else n_items))
 
 
 def forbidden_pairs(
     forbidden: Any, n: int, what: str, *, ends: bool = False
 ) -> list[tuple[Any, Any]]:
     """Return pairs of labels below ``n``, of which None means the start or the end if ``ends``."""
-    is_other = isinstance(forbidden, str | bytes | Mapping | type)
-    if is_other or not isinstance(forbidden, Iterable) or getattr(forbidden, "ndim", 1) == 0:
-        raise TaskError(f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)].")
-    pairs = list(forbidden)
+    try:
+        pairs = [(first, second) for first, second in forbidden]
+    except (TypeError, ValueError):
+        raise TaskError(
+            f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)]."
+        ) from None
     for pair in pairs:
-        is_row = isinstance(pair, Sequence) or (isinstance(pair, np.ndarray) and pair.ndim == 1)
-        if (
-            not is_row
-            or len(pair) != 2
-            or not all(
-                (ends and one is None) or (isinstance(one, int | np.integer) and 0 <= one < n)
-                for one in pair
-            )
-        ):
+        if not all((ends and end is None) or (is_whole(end) and 0 <= end < n) for end in pair):
             more = ", or None for the start or the end" if ends else ""
             raise TaskError(
                 f"forbidden has {shown(pair)}; give pairs of {what} in 0..{n - 1}{more}."
@@ -85,20 +68,16 @@ def check_pairs_fit(n: int, what: str) -> None:
 def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
     """Return a vector of whole numbers, whose error names the ``wanted`` ones."""
     vector = as_array(y)
-    is_whole = vector is not None and vector.ndim == 1
-    if vector is None or not (is_whole and (not len(vector) or vector.dtype.kind in "iu")):
+    if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
         raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers, {wanted}.", sample)
     if vector.dtype.kind == "u" and len(vector) and vector.max() > _LARGEST_INT:
         raise TaskError(f"{name} has {vector.max()}; give smaller numbers, {wanted}.", sample)
     return vector.astype(np.int64, copy=False)
 
 
-def as_array(value: Any) -> NDArray[Any] | None:
-    """Return a value as an array, or None if it cannot be one."""
-    try:
-        return np.asarray(without_mask(value))
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
-        return None
+def as_array(value: Any) -> NDArray[Any]:
+    """Return a value as an array without a mask, of no dimensions if it cannot be one."""
+    return array_of(without_mask(value))
 
 
 def checked_features(x: Any, axes: str, other: str = "") -> NDArray[Any]:
@@ -107,8 +86,8 @@ def checked_features(x: Any, axes: str, other: str = "") -> NDArray[Any]:
     ``other`` names other inputs that the task takes, for the error.
     """
     table = as_array(x)
-    if table is None or table.ndim != axes.count(",") + 1:
-        fault = f"has shape {table.shape}" if table is not None and table.ndim else f"is {shown(x)}"
+    if table.ndim != axes.count(",") + 1:
+        fault = f"has shape {table.shape}" if table.ndim else f"is {shown(x)}"
         raise TaskError(f"An input {fault}; give {axes}{other}.")
     return table
 

@@ -18,9 +18,9 @@ from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 from structboost.inference.arguments import not_negative, real_array
 from structboost.runtime.compiled import compiled
-from structboost.tasks.checks import as_array, as_task_error, check_pairs_fit, checked_size
+from structboost.tasks.checks import as_array, check_pairs_fit
 from structboost.tasks.tables import TableTask
-from structboost.validation import check_sequence, shown
+from structboost.validation import check_sequence, checked_whole_number, shown
 
 # Codes by rows: where each begins, channels and values of the entries that are not 0.
 _Codes = tuple[IntArray, IntArray, FloatArray]
@@ -60,9 +60,14 @@ class CodeTask(TableTask):
         return float(self.losses[self._class(y), self._class(y_pred)])
 
     @override
-    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
-        by_class = self.class_scores(scores)[0]
-        return int(np.argmax(by_class if y is None else by_class + self.losses[self._class(y)]))
+    def argmax_batch(
+        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+    ) -> list[Any]:
+        by_class = self.class_scores(scores.rows["x"])
+        if Y is not None:
+            by_class = by_class + self.losses[self.labels(Y)]
+        rows: list[Any] = np.argmax(by_class, axis=1).tolist()
+        return rows
 
     def _class(self, y: Any, sample: int | None = None) -> int:
         """Return the row of an output in the code, after a check."""
@@ -138,9 +143,9 @@ class CodeTask(TableTask):
             If one is no class; the message names the example.
         """
         table = as_array(Y)
-        if table is not None and table.ndim > 1 and table.dtype.kind != "O":
+        if table.ndim > 1 and table.dtype.kind != "O":
             raise TaskError(f"Y has shape {table.shape}; give one label for each example.")
-        if table is not None and table.ndim == 1 and table.dtype.kind in "fiub":
+        if table.ndim == 1 and table.dtype.kind in "fiub":
             is_row = self._step == 1
             rows = table if is_row else (table.astype(np.float64) - self._first) / self._step
             if ((0 <= rows) & (rows < self.n_classes) & (np.floor(rows) == rows)).all():
@@ -278,7 +283,7 @@ class MulticlassTask(CodeTask):
     separates_in_batches = True
 
     def __init__(self, n_classes: int) -> None:
-        n = checked_size(n_classes, "n_classes")
+        n = checked_whole_number(n_classes, "n_classes", least=2)
         check_pairs_fit(n, "classes")
         super().__init__(np.eye(n, dtype=np.int8))
 
@@ -317,13 +322,14 @@ class BinaryTask(CodeTask):
         return np.array([[self._class(y) - 0.5]])
 
     @override
-    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> int:
-        score = float(scores[0, 0])
-        if y is None:
-            return 1 if score >= 0 else -1
-        true = 2 * self._class(y) - 1
+    def argmax_batch(
+        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+    ) -> list[int]:
+        score = scores.rows["x"][:, 0]
         # A tie goes to the wrong label.
-        return -true if 1.0 - true * score >= 0 else true
+        true = -1 if Y is None else 2 * self.labels(Y) - 1
+        best: list[int] = np.where((Y is not None) - true * score >= 0, -true, true).tolist()
+        return best
 
     @override
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
@@ -353,7 +359,7 @@ class CodedTask(CodeTask):
     """
 
     def __init__(self, code: Any) -> None:
-        words = as_task_error(real_array, code, "code", ("n_classes", "n_bits"))
+        words = real_array(code, "code", ("n_classes", "n_bits"))
         if len(words) < 2 or not np.isin(words, (-1, 1)).all():
             raise TaskError(
                 f"code has shape {words.shape}; give a row of -1 and 1 for each of at least 2 "
@@ -400,27 +406,20 @@ class EnumeratedTask(CodeTask):
         self.listed = list(outputs)
         self._rows = _rows(self.listed)
         n = len(self.listed)
-        code = as_task_error(real_array, codes, "codes", (n, "n_channels"))
+        code = real_array(codes, "codes", (n, "n_channels"))
         if (np.abs(code) > 127).any() or (code % 1).any():
             raise TaskError("codes has other entries than whole numbers in -127..127; scale them.")
         if losses is not None:
-            losses = as_task_error(not_negative, losses, "losses", (n, n))
+            losses = not_negative(losses, "losses", (n, n))
             if np.diag(losses).any():
                 raise TaskError("losses must be 0 on the diagonal.")
         super().__init__(code.astype(np.int8), losses)
 
     @override
-    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
-        return self.listed[super().argmax(x, scores, y)]
-
-    @override
     def argmax_batch(
         self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[Any]:
-        by_output = self.class_scores(scores.rows["x"])
-        if Y is not None:
-            by_output = by_output + self.losses[self.labels(Y)]
-        return [self.listed[k] for k in np.argmax(by_output, axis=1)]
+        return [self.listed[k] for k in super().argmax_batch(X, scores, Y)]
 
     @override
     def outputs(self, x: Any) -> Iterator[Any]:

@@ -28,10 +28,9 @@ from structboost.tasks.checks import (
     check_pairs_fit,
     checked_features,
     checked_labels,
-    checked_size,
     passes,
 )
-from structboost.validation import checked_choice, checked_flag, shown
+from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 PAIRS = ("ordered", "unordered", "equal")
 
@@ -120,7 +119,7 @@ class GraphTask(BatchTask):
         self.several = isinstance(n_labels, Mapping)
         by_kind = n_labels if isinstance(n_labels, Mapping) else {"node": n_labels}
         self.n_labels = {
-            kind: checked_size(n, f"n_labels of {kind!r}") for kind, n in by_kind.items()
+            kind: checked_whole_number(n, f"n_labels of {kind!r}", least=2) for kind, n in by_kind.items()
         }
         if edges is None and self.several:
             raise TaskError("edges is None, but n_labels a dict; name the kinds of edges.")

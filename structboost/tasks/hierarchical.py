@@ -19,7 +19,6 @@ from structboost.inference.hierarchical import (
     closed_set_probabilities,
 )
 from structboost.runtime.memory import check_memory
-from structboost.tasks.checks import as_task_error
 from structboost.tasks.hierarchy_forms import read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.validation import shown
@@ -77,8 +76,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         if not isinstance(decay, int | float | np.number) or not 0 < float(decay) <= 1:
             raise TaskError(f"decay is {shown(decay)}; give a number above 0, up to 1.")
         self.decay = float(decay)
-        pairs = as_task_error(_pairs, edges, self.n_labels)
-        self.edges, self._hierarchy = as_task_error(checked_hierarchy, pairs, self.n_labels)
+        pairs = _pairs(edges, self.n_labels)
+        self.edges, self._hierarchy = checked_hierarchy(pairs, self.n_labels)
         self._order, self._starts, self._parents = self._hierarchy
         self.label_weights = self._weights()
         self._costs = np.stack((self.label_weights, self.label_weights))

@@ -18,14 +18,8 @@ from structboost.errors import TaskError
 from structboost.inference.arguments import real_array
 from structboost.inference.matching import best_candidates, best_matching, candidate_pairs
 from structboost.tasks.base import indicator
-from structboost.tasks.checks import (
-    as_task_error,
-    checked_features,
-    checked_size,
-    passes,
-    whole_vector,
-)
-from structboost.validation import checked_flag
+from structboost.tasks.checks import checked_features, passes, whole_vector
+from structboost.validation import checked_flag, checked_whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +48,9 @@ class CandidatePairs:
 
     def __post_init__(self) -> None:
         for name in ("n_left", "n_right"):
-            object.__setattr__(self, name, checked_size(getattr(self, name), name, 0))
-        pairs = as_task_error(candidate_pairs, self.pairs, self.shape)
-        shape = (len(pairs), "n_features")
-        as_task_error(real_array, self.features, "features", shape, empty=True)
+            object.__setattr__(self, name, checked_whole_number(getattr(self, name), name, least=0))
+        pairs = candidate_pairs(self.pairs, self.shape)
+        real_array(self.features, "features", (len(pairs), "n_features"), empty=True)
         object.__setattr__(self, "pairs", pairs)
         object.__setattr__(self, "features", np.asarray(self.features))
 
@@ -168,9 +161,7 @@ class MatchingTask(PairTask):
     A part is a pair, with one channel.  A matching scores the sum of its pairs.  The argmax is
     :func:`~structboost.inference.linear_assignment`, which is exact.  The loss is half the number
     of pairs that are in one matching and not in the other: if all are matched, the number of wrong
-    partners.  Of equally good matchings the argmax is the first one, compared from left member 0
-    on, where no partner comes before partner 0; of :class:`CandidatePairs`, in each connected
-    component of the pairs that score above 0.
+    partners.  Of equally good matchings the argmax takes the same one in every call.
 
     An input is an array (n_left, n_right, n_features), or :class:`CandidatePairs` where most pairs
     can be ruled out beforehand.  An output is an array (n_left,) with each one's partner, counted
@@ -200,7 +191,7 @@ class MatchingTask(PairTask):
     _output = "A matching"
 
     def __init__(self, *, unmatched: bool = False) -> None:
-        self.unmatched = as_task_error(checked_flag, unmatched, "unmatched")
+        self.unmatched = checked_flag(unmatched, "unmatched")
 
     @override
     def parts(self, x: Any) -> NDArray[Any]:

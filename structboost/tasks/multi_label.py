@@ -22,9 +22,9 @@ from structboost.inference.multi_label import (
     most_violated_f1,
     most_violated_subset,
 )
-from structboost.tasks.checks import as_array, as_task_error, checked_size
+from structboost.tasks.checks import as_array
 from structboost.tasks.tables import TableTask
-from structboost.validation import array_of, checked_choice, checked_flag, shown
+from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 LOSSES = ("hamming", "subset", "f1")
 # With pairs of labels all sets are tried: there are 2^n of them.
@@ -92,7 +92,7 @@ class MultiLabelTask(TableTask):
         sets: Any = None,
         costs: Any = None,
     ) -> None:
-        self.n_labels = checked_size(n_labels, "n_labels")
+        self.n_labels = checked_whole_number(n_labels, "n_labels", least=2)
         self.loss_name = checked_choice(loss, "loss", LOSSES)
         # Parts of the loss: of labels that are missing, and of those that are too many.
         self._costs = None if costs is None else self._checked_costs(costs) / self.n_labels
@@ -117,11 +117,6 @@ class MultiLabelTask(TableTask):
     @override
     def loss(self, y: Any, y_pred: Any) -> float:
         return float(self._losses(self._checked(y)[None], self._checked(y_pred)[None])[0])
-
-    @override
-    def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> IntArray:
-        best: IntArray = self._best(scores, None if y is None else self._checked(y)[None])[0]
-        return best
 
     @override
     def argmax_batch(
@@ -246,8 +241,7 @@ class MultiLabelTask(TableTask):
 
     def _checked(self, y: Any) -> IntArray:
         labels = as_array(y)
-        is_set = labels is not None and labels.shape == (self.n_labels,)
-        if labels is None or not is_set or not _is_binary(labels):
+        if labels.shape != (self.n_labels,) or not _is_binary(labels):
             raise TaskError(f"A set of labels is {shown(y)}; give {self.n_labels} entries, 0 or 1.")
         return labels.astype(np.int64)
 
@@ -257,15 +251,14 @@ class MultiLabelTask(TableTask):
             raise TaskError(
                 f"costs goes with loss='hamming', and loss is {self.loss_name!r}; give one of them."
             )
-        sides = (2,) if array_of(costs).ndim == 2 else ()
-        table = as_task_error(not_negative, costs, "costs", (*sides, self.n_labels))
+        sides = (2,) if as_array(costs).ndim == 2 else ()
+        table = not_negative(costs, "costs", (*sides, self.n_labels))
         if not table.any():
             raise TaskError("costs are all 0; give some above 0.")
         return np.broadcast_to(table, (2, self.n_labels))
 
     def _checked_sets(self, sets: Any, name: str) -> IntArray:
-        array = as_array(sets)
-        table = np.zeros(()) if array is None else array
+        table = as_array(sets)
         if table.ndim != 2 or table.shape[1] != self.n_labels or not len(table):
             raise TaskError(
                 f"{name} has shape {table.shape}; give (n_sets, {self.n_labels}) entries, 0 or 1."

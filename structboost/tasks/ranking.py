@@ -376,7 +376,7 @@ def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
     TaskError if it is not of numbers, or has NaN.
     """
     array = as_array(y)
-    if array is None or array.ndim == 0:
+    if array.ndim == 0:
         raise _no_relevance(f"is {shown(y)}", sample)
     relevance = array.ravel()
     if (

@@ -15,15 +15,8 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
 from structboost.tasks.base import alone, indicator
-from structboost.tasks.checks import (
-    as_array,
-    as_task_error,
-    check_pairs_fit,
-    checked_features,
-    checked_size,
-    forbidden_pairs,
-)
-from structboost.validation import checked_choice, checked_flag, shown
+from structboost.tasks.checks import as_array, check_pairs_fit, checked_features, forbidden_pairs
+from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 _LOSSES = ("tokens", "segments")
 
@@ -86,10 +79,10 @@ class SegmentTask(Task):
         span_features: bool = False,
         forbidden: Iterable[tuple[int, int]] = (),
     ) -> None:
-        self.n_labels = checked_size(n_labels, "n_labels", 1)
-        self.max_length = checked_size(max_length, "max_length", 1)
-        self.loss_name = as_task_error(checked_choice, loss, "loss", _LOSSES)
-        self.span_features = as_task_error(checked_flag, span_features, "span_features")
+        self.n_labels = checked_whole_number(n_labels, "n_labels")
+        self.max_length = checked_whole_number(max_length, "max_length")
+        self.loss_name = checked_choice(loss, "loss", _LOSSES)
+        self.span_features = checked_flag(span_features, "span_features")
         check_pairs_fit(self.n_labels, "labels")
         self._forbidden = np.zeros(self.n_labels**2)
         for pair in forbidden_pairs(forbidden, self.n_labels, "labels"):
@@ -231,8 +224,7 @@ class SegmentTask(Task):
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
         """Return segments as an array, after a check that they cover the tokens in turn."""
-        array = as_array(y)
-        segments = np.zeros(()) if array is None else array
+        segments = as_array(y)
         if segments.size == 0:
             segments = np.zeros((0, 3), np.int64)
         if segments.ndim != 2 or segments.shape[1] != 3 or segments.dtype.kind not in "iu":

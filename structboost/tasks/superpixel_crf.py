@@ -19,14 +19,8 @@ from structboost.errors import TaskError
 from structboost.inference.arguments import node_pairs, not_negative
 from structboost.inference.superpixel_crf import alpha_expansion_labels
 from structboost.tasks.base import exchange, indicator
-from structboost.tasks.checks import (
-    as_task_error,
-    check_has,
-    checked_labels,
-    checked_size,
-    passes,
-)
-from structboost.validation import checked_flag
+from structboost.tasks.checks import check_has, checked_labels, passes
+from structboost.validation import checked_flag, checked_whole_number
 
 Labels = IntArray
 
@@ -60,7 +54,7 @@ class SuperpixelGraph:
                 f"potentials has shape {self.potentials.shape}; give (n_superpixels, n_labels, "
                 "n_unary), at least one superpixel."
             )
-        edges = as_task_error(node_pairs, self.edges, "edges", len(self.potentials))
+        edges = node_pairs(self.edges, "edges", len(self.potentials))
         object.__setattr__(self, "edges", edges)
         if self.edge_potentials.ndim != 2 or len(self.edge_potentials) != len(edges):
             raise ValueError(
@@ -104,7 +98,7 @@ class TrueLabels:
     areas: FloatArray
 
     def __post_init__(self) -> None:
-        as_task_error(not_negative, self.areas, "areas", (len(self.labels),))
+        not_negative(self.areas, "areas", (len(self.labels),))
 
 
 class SuperpixelCRFTask(Task):
@@ -149,8 +143,8 @@ class SuperpixelCRFTask(Task):
     separates_in_batches = True
 
     def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
-        self.n_labels = checked_size(n_labels, "n_labels")
-        self.pairwise = as_task_error(checked_flag, pairwise, "pairwise")
+        self.n_labels = checked_whole_number(n_labels, "n_labels", least=2)
+        self.pairwise = checked_flag(pairwise, "pairwise")
         self.exact_argmax = self.n_labels == 2 or not pairwise  # type: ignore[misc]
         self.kinds = {"node": PartKind(1, (-1.0, 1.0))}
         if pairwise:

@@ -55,12 +55,12 @@ class TableTask(BatchTask):
 def _rows(X: Any) -> NDArray[Any]:
     """Return ``X`` as an array, after a check that its rows have one shape."""
     table = as_array(X)
-    if table is not None and (table.dtype.kind in "fiub" or len(table) == 0):
+    if table.ndim and (table.dtype.kind in "fiub" or len(table) == 0):
         return table
     rows: list[NDArray[Any]] = []
     for i, x in enumerate(X):
         row = as_array(x)
-        if row is None or row.ndim != 1 or row.dtype.kind not in "fiubO":
+        if row.ndim != 1 or row.dtype.kind not in "fiubO":
             raise TaskError(
                 f"X[{{sample}}] is {shown(x)}; give a vector of real numbers, NaN where one is "
                 "missing.",

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.runtime.memory import check_memory
-from structboost.tasks.checks import as_task_error, checked_size
 from structboost.tasks.classes import CodeTask
 from structboost.tasks.hierarchy_forms import LabelHierarchy, read_hierarchy
-from structboost.validation import shown
+from structboost.validation import checked_whole_number, shown
 
 _FEWER_CLASSES = "group the classes, or leave the taxonomy out"
 
@@ -226,9 +225,9 @@ class TaxonomyTask(CodeTask):
     def __init__(self, taxonomy: Any, n_classes: int | None = None) -> None:
         if not isinstance(taxonomy, LabelTree):
             if n_classes is None:
-                n_classes = as_task_error(_n_leaves, taxonomy)
-            n_classes = checked_size(n_classes, "n_classes")
-            taxonomy = as_task_error(label_tree, taxonomy, range(n_classes))
+                n_classes = _n_leaves(taxonomy)
+            n_classes = checked_whole_number(n_classes, "n_classes", least=2)
+            taxonomy = label_tree(taxonomy, range(n_classes))
         if taxonomy.n_classes < 2:
             raise TaskError(f"taxonomy has {taxonomy.n_classes} classes; a task needs at least 2.")
         self.tree = taxonomy
