@@ -239,11 +239,6 @@ def marginals(
     for kind in task.kinds:
         means = of_kind(task.kinds, result.expected, kind, None, "marginals_batch")
         shaped_array(means, scores.rows[kind].shape, "marginals_batch", None, kind)
-    if np.shape(result.log_sums) != (n,):
-        raise TaskError(
-            f"marginals_batch gave log_sums of shape {np.shape(result.log_sums)}; give a number "
-            "for each example."
-        )
     _check_log_sums(result.log_sums, n)
     return result
 
@@ -267,9 +262,9 @@ def log_sums(
 
 
 def _check_log_sums(values: FloatArray, n: int) -> None:
-    if values.shape != (n,):
+    if np.shape(values) != (n,):
         raise TaskError(
-            f"log_sums have the shape {values.shape}; give one for each of {n} examples."
+            f"log_sums have the shape {np.shape(values)}; give one for each of {n} examples."
         )
     wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
     if len(wrong):

@@ -33,6 +33,7 @@ from structboost.errors import (
 )
 from structboost.validation import (
     by_position,
+    check_examples,
     checked_positive,
     checked_whole_number,
     rows_of,
@@ -165,14 +166,8 @@ def check_task(
 
 def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
     """Raise TaskError if types, lengths or declared kinds are wrong."""
-    try:
-        check_is_task(task)
-    except TypeError as error:
-        raise TaskError(str(error)) from None
-    if len(X) != len(Y):
-        raise TaskError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
-    if not len(X):
-        raise TaskError("X is empty; give at least one example.")
+    check_is_task(task)
+    check_examples(X, Y)
     if outputs is not None and len(outputs) != len(X):
         raise TaskError(
             f"outputs has {len(outputs)} entries for {len(X)} examples; give one for each."
@@ -564,14 +559,14 @@ def mixture(first: Any, second: Any, random: np.random.Generator) -> Any:
     Return None unless both are arrays, lists or tuples of one length.  Few outputs beat an argmax
     that is wrong at one part only, and they differ little from it.
     """
-    if type(first) is not type(second) or not isinstance(first, (np.ndarray, list, tuple)):
+    if type(first) is not type(second) or type(first) not in (np.ndarray, list, tuple):
         return None
     if isinstance(first, np.ndarray) and (
         first.shape != second.shape or first.dtype != second.dtype or not first.ndim
     ):
         return None
     n = len(first)
-    if n != len(second) or n == 0 or type(first) not in (np.ndarray, list, tuple):
+    if n != len(second) or n == 0:
         return None
     taken = random.random(n) < random.random()
     if random.random() < 0.5 or not taken.any():

@@ -9,7 +9,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError, note_examples
-from structboost.validation import shown
+from structboost.validation import array_of, shown
 
 # Largest loss and weight of a joint feature: products and squares of larger ones may overflow.
 LARGEST = 1e100
@@ -55,10 +55,7 @@ def finite_array(value: Any, call: str, i: int | None = None, kind: str = "") ->
 
     TaskError if entries are no real numbers, NaN, or larger; the message names the example.
     """
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise _no_array(value, call, error, i) from error
+    array = array_of(value)
     if array.dtype.kind not in "biuf":
         raise TaskError(f"{call} is {shown(value)}{_of(kind)}; give real numbers{hint(value)}.", i)
     values = np.asarray(array, np.float64)
@@ -103,10 +100,7 @@ def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> 
 
     TaskError if an entry is no whole number; the message names the example.
     """
-    try:
-        array = np.asarray(value)
-    except Exception as error:
-        raise _no_array(value, call, error, i) from error
+    array = array_of(value)
     if array.dtype.kind in "biu":
         return array.astype(np.int64, copy=False)
     if array.size == 0:
@@ -118,12 +112,6 @@ def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> 
 
 def _of(kind: str) -> str:
     return f" for kind {kind!r}" if kind else ""
-
-
-def _no_array(value: Any, call: str, error: Exception, i: int | None) -> TaskError:
-    return TaskError(
-        f"{call} is {shown(value)}, which is no array ({error}); give an array of numbers.", i
-    )
 
 
 def loss_of(task: Any, i: int, y: Any, y_pred: Any) -> float:

@@ -21,7 +21,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.errors import TooManyOutputsError
 from structboost.inference.arguments import check_sum, node_pairs, real_array
 from structboost.inference.chain import log_sum_exp
-from structboost.inference.superpixel_crf import alpha_expansion_labels, min_cut_labels
+from structboost.inference.superpixel_crf import alpha_expansion_labels, least_energy_labels
 from structboost.runtime.compiled import compiled
 
 # Most sweeps of message passing.  It ends after so many in which the distance between labels and
@@ -162,7 +162,7 @@ def best_labels(scores: PairwiseScores) -> tuple[IntArray, FloatArray]:
     labels = np.zeros(len(scores.starts) - 1, np.int64)
     graphs = scores.arrays()
     done = np.zeros(len(scores.first_nodes) - 1, np.bool_)
-    _label_forests(graphs, labels, done)
+    _label_forests(graphs, leaves_first(graphs), labels, done)
     _label_by_cuts(scores, labels, done)
     bounds = np.full(len(done), np.inf)
     _pass_messages(graphs, labels, done, bounds)
@@ -213,7 +213,7 @@ def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: NDArray[np.bo
     energies = -unary
     energies[:, 1] += np.bincount(edges[:, 0], tables[:, 0] - tables[:, 2], len(nodes))
     energies[:, 1] += np.bincount(edges[:, 1], tables[:, 2] - tables[:, 3], len(nodes))
-    labels[nodes] = min_cut_labels(energies, edges, _gains(tables), np.zeros(len(edges)))
+    labels[nodes] = least_energy_labels(energies, edges, _gains(tables), np.zeros(len(edges)))
     done |= binary
 
 
@@ -262,37 +262,20 @@ def _beside(v: int, e: int, graphs: GraphArrays) -> tuple[int, int, int]:
 
 
 @compiled
-def _label_forests(graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_]) -> None:
+def _label_forests(
+    graphs: GraphArrays, forests: _Forests, labels: IntArray, done: NDArray[np.bool_]
+) -> None:
     """Label and mark the acyclic graphs, by dynamic programming."""
-    unary, starts, edges, tables, table_starts = graphs[:5]
-    first_nodes, first_edges, of_node, incident = graphs[5:]
+    unary, starts, _, tables, table_starts, first_nodes = graphs[:6]
+    order, up, n_free = forests
     best = unary.copy()
-    edge_up = np.empty(len(labels), np.int64)
-    seen = np.zeros(len(labels), np.bool_)
-    order = np.empty(len(labels), np.int64)
     for g in range(len(done)):
-        first, last = first_nodes[g], first_nodes[g + 1]
-        n, n_trees = 0, 0
-        for root in range(first, last):
-            if seen[root]:
-                continue
-            n_trees += 1
-            seen[root], edge_up[root], order[n] = True, -1, root
-            at = n
-            n += 1
-            while at < n:
-                for i in range(of_node[order[at]], of_node[order[at] + 1]):
-                    e = incident[i]
-                    v = edges[e, 0] + edges[e, 1] - order[at]
-                    if not seen[v]:
-                        seen[v], edge_up[v], order[n] = True, e, v
-                        n += 1
-                at += 1
-        if first_edges[g + 1] - first_edges[g] != last - first - n_trees:
+        free = order[first_nodes[g] : first_nodes[g + 1]]
+        if n_free[g] < len(free):
             continue
         done[g] = True
-        for k in range(n - 1, -1, -1):
-            v, e = order[k], edge_up[order[k]]
+        for v in free:
+            e = up[v]
             if e < 0:
                 continue
             above, here, there = _beside(v, e, graphs)
@@ -302,8 +285,8 @@ def _label_forests(graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_
                     value = best[starts[v] + b] + tables[table_starts[e] + a * there + b * here]
                     most = max(most, value)
                 best[starts[above] + a] += most
-        for k in range(n):
-            v, e = order[k], edge_up[order[k]]
+        for v in free[::-1]:
+            e = up[v]
             shift, here = 0, 0
             if e >= 0:
                 above, here, there = _beside(v, e, graphs)
@@ -448,6 +431,8 @@ def _chosen(v: int, graphs: GraphArrays, messages: FloatArray, chosen: IntArray)
 # Labellings of the nodes that cut all cycles of a graph, over which its probabilities are summed.
 MOST_HELD = 1 << 12
 
+# Result of leaves_first.
+_Forests = tuple[IntArray, IntArray, IntArray]
 # Of one graph: its edges, its free nodes from the leaves upwards, its cut, the edge of each free
 # node that leads upwards, and labels of the nodes of the cut, -1 for free nodes.
 _Forest = tuple[range, IntArray, IntArray, IntArray, IntArray]
@@ -519,14 +504,20 @@ def label_sums(scores: PairwiseScores) -> tuple[tuple[FloatArray, FloatArray, Fl
     has more than ``MOST_HELD`` labellings, or -1.
     """
     graphs = scores.arrays()
-    n_nodes, n_graphs = len(scores.starts) - 1, len(scores.first_nodes) - 1
-    # The nodes of a graph in the order in which a forest is summed from its leaves, then the cut.
-    order, up = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
-    n_free = np.empty(n_graphs, np.int64)
+    log_sums = np.empty(len(scores.first_nodes) - 1)
+    sums = np.zeros(len(scores.unary)), np.zeros(len(scores.tables)), log_sums
+    return sums, int(_sum_labellings(graphs, leaves_first(graphs), sums, MOST_HELD))
+
+
+def leaves_first(graphs: GraphArrays) -> _Forests:
+    """Order the nodes of each graph as a forest is summed from its leaves, then those of the cut.
+
+    Returns the nodes, the edge of each that leads upwards, or -1, and how many are not in the cut.
+    """
+    order, up = np.empty((2, len(graphs[1]) - 1), np.int64)
+    n_free = np.empty(len(graphs[5]) - 1, np.int64)
     _order_nodes(graphs, order, up, n_free)
-    sums = np.zeros(len(scores.unary)), np.zeros(len(scores.tables)), np.empty(n_graphs)
-    wrong = _sum_labellings(graphs, (order, up, n_free), sums, MOST_HELD)
-    return sums, int(wrong)
+    return order, up, n_free
 
 
 @compiled
@@ -580,7 +571,7 @@ def _order_nodes(graphs: GraphArrays, order: IntArray, up: IntArray, n_free: Int
 @compiled
 def _sum_labellings(
     graphs: GraphArrays,
-    forests: tuple[IntArray, IntArray, IntArray],
+    forests: _Forests,
     sums: tuple[FloatArray, FloatArray, FloatArray],
     most_held: int,
 ) -> int:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import check_sum, node_pairs, rows
 from structboost.inference.paths import topological_order
-from structboost.inference.superpixel_crf import min_cut_labels
+from structboost.inference.superpixel_crf import least_energy_labels
 from structboost.runtime.compiled import compiled
 
 _OUT, _IN, _OPEN = 0, 1, 2
@@ -142,7 +142,7 @@ def best_closed_sets(scores: FloatArray, hierarchy: Hierarchy) -> IntArray:
         edges = np.column_stack((children, above))[above >= 0]
         energies = np.column_stack((np.zeros(len(gains)), -gains))
         whole = np.full(len(edges), most)
-        states[sets, labels] = min_cut_labels(energies, edges, np.zeros(len(edges)), whole)
+        states[sets, labels] = least_energy_labels(energies, edges, np.zeros(len(edges)), whole)
     return states
 
 

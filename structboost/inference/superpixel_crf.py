@@ -69,23 +69,25 @@ def min_cut_labels(
     [False, True, True]
     """
     energies = real_array(node_energies, "node_energies", ("n_nodes", 2))
-    n = len(energies)
-    pairs = node_pairs(edges, "edges", n)
+    pairs = node_pairs(edges, "edges", len(energies))
     there, back = (
         not_negative(value, name, (len(pairs),))
         for value, name in ((forward, "forward"), (backward, "backward"))
     )
-    if n == 0:
+    return least_energy_labels(energies, pairs, there, back)
+
+
+def least_energy_labels(
+    energies: FloatArray, pairs: IntArray, there: FloatArray, back: FloatArray
+) -> NDArray[np.bool_]:
+    """Find labels as :func:`min_cut_labels` does, without a check."""
+    if not len(energies):
         return np.zeros(0, np.bool_)
     # Only the difference counts, and capacities must not be negative: the smaller energy is taken
     # off both.
     costs = energies - energies.min(axis=1, keepdims=True)
     search = _cut_by_pymaxflow if is_installed("maxflow") else _cut_by_scipy
     return search(costs, pairs, there, back)
-
-
-# The name that the segmentation imports.
-least_energy_labels = min_cut_labels
 
 
 def _cut_by_pymaxflow(
@@ -195,7 +197,7 @@ def alpha_expansion_labels(
     if n == 0:
         return np.zeros(0, np.int64)
     if n_labels == 2:
-        return min_cut_labels(energies, pairs, costs, costs).astype(np.int64)
+        return least_energy_labels(energies, pairs, costs, costs).astype(np.int64)
     moves = _Moves(energies, pairs, costs, owners)
     best = moves.best_single_labels()
     least = moves.by_graph(best)
@@ -208,16 +210,12 @@ def alpha_expansion_labels(
     return best
 
 
-# The name that the segmentation imports.
-expanded_labels = alpha_expansion_labels
-
-
 def expanded_once(
     energies: FloatArray, edges: IntArray, weights: FloatArray, labels: IntArray
 ) -> IntArray:
     """Improve labels by one expansion of each label in turn, or by the cut of two labels."""
     if energies.shape[1] == 2:
-        return min_cut_labels(energies, edges, weights, weights).astype(np.int64)
+        return least_energy_labels(energies, edges, weights, weights).astype(np.int64)
     moves = _Moves(energies, edges, weights, np.zeros(len(energies), np.int64))
     labels, reached = labels.astype(np.int64), moves.by_graph(labels)
     for alpha in range(energies.shape[1]):
@@ -274,11 +272,14 @@ class _Moves:
         """Expand ``alpha`` in some graphs, in place, and return which of them gained."""
         # A node for which alpha costs more than all its edges could save keeps its label in the
         # best move.
-        nodes, places = _open_nodes(self.energies, self.reach, labels, alpha, graphs, self.graphs)
+        costs = self.energies[:, alpha] - self.energies[np.arange(len(labels)), labels]
+        nodes = np.flatnonzero((labels != alpha) & graphs[self.graphs] & (costs < self.reach))
         if not len(nodes):
             return np.zeros(self.n_graphs, np.bool_)
+        places = np.full(len(labels), -1)
+        places[nodes] = np.arange(len(nodes))
         model = self.energies, self.edges, self.weights
-        takes = min_cut_labels(*_move_graph(model, labels, alpha, nodes, places))
+        takes = least_energy_labels(*_move_graph(model, labels, alpha, nodes, places))
         moved = labels.copy()
         moved[nodes[takes]] = alpha
         reached = self.by_graph(moved)
@@ -286,28 +287,6 @@ class _Moves:
         labels[:] = np.where(gained[self.graphs], moved, labels)
         energies[:] = np.where(gained, reached, energies)
         return np.asarray(gained)
-
-
-@compiled
-def _open_nodes(
-    energies: FloatArray,
-    reach: FloatArray,
-    labels: IntArray,
-    alpha: int,
-    open_graphs: NDArray[np.bool_],
-    graphs: IntArray,
-) -> tuple[IntArray, IntArray]:
-    """List the nodes of open graphs that may take ``alpha``, and the place of each node, or -1."""
-    n = len(labels)
-    nodes, places = np.empty(n, np.int64), np.full(n, -1, np.int64)
-    count = 0
-    for p in range(n):
-        may_move = labels[p] != alpha and open_graphs[graphs[p]]
-        if may_move and energies[p, alpha] - energies[p, labels[p]] < reach[p]:
-            nodes[count] = p
-            places[p] = count
-            count += 1
-    return nodes[:count], places
 
 
 @compiled

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from structboost._typing import FloatArray, IntArray
 from structboost.files.archive import Arrays
 from structboost.files.schema import Array, DamagedFileError
-from structboost.inference.superpixel_crf import expanded_labels
+from structboost.inference.superpixel_crf import alpha_expansion_labels
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.learners.stump import StumpFamily
 from structboost.learners.union import UnionFamily
@@ -106,7 +106,7 @@ class CRFModel:
             more_than_can_be_saved = 1.0 + np.ptp(nodes, axis=1).sum() + edges.sum()
             nodes[indices] += more_than_can_be_saved
             nodes[indices, fixed[indices]] -= more_than_can_be_saved
-        labels = expanded_labels(nodes, graph.edges, edges)
+        labels = alpha_expansion_labels(nodes, graph.edges, edges)
         return labels, conditional_costs(nodes, graph.edges, edges, labels)
 
     def to_arrays(self) -> Arrays:

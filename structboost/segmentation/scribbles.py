@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.superpixel_crf import least_energy_labels
+from structboost.inference.superpixel_crf import min_cut_labels
 from structboost.runtime.described import Described
 from structboost.segmentation.crf import conditional_costs
 from structboost.segmentation.descriptors import (
@@ -354,7 +354,7 @@ def _costs(image: PreparedImage, counts: list[IntArray]) -> FloatArray:
         i = np.flatnonzero(fixed >= 0)
         nodes[i, 1 - fixed[i]] += 1.0 + nodes.sum() + weights.sum()
         before = labels
-        labels = least_energy_labels(nodes, edges, weights, weights).astype(np.int64)
+        labels = min_cut_labels(nodes, edges, weights, weights).astype(np.int64)
         if np.array_equal(before, labels):
             break
         weight = 1.0

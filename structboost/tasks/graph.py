@@ -11,15 +11,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
-from structboost.inference.graph import MOST_HELD, PairwiseScores, best_labels, label_sums
+from structboost.inference.graph import (
+    MOST_HELD,
+    PairwiseScores,
+    best_labels,
+    label_sums,
+    leaves_first,
+)
 from structboost.solvers.milp import ProgramSolver
 from structboost.tasks.base import BatchTask, alone, indicator
 from structboost.tasks.checks import (
@@ -119,7 +124,8 @@ class GraphTask(BatchTask):
         self.several = isinstance(n_labels, Mapping)
         by_kind = n_labels if isinstance(n_labels, Mapping) else {"node": n_labels}
         self.n_labels = {
-            kind: checked_whole_number(n, f"n_labels of {kind!r}", least=2) for kind, n in by_kind.items()
+            kind: checked_whole_number(n, f"n_labels of {kind!r}", least=2)
+            for kind, n in by_kind.items()
         }
         if edges is None and self.several:
             raise TaskError("edges is None, but n_labels a dict; name the kinds of edges.")
@@ -218,8 +224,15 @@ class GraphTask(BatchTask):
     @override
     def for_inputs(self, X: Sequence[GraphInput]) -> Self:
         # A subclass may search in another way.
-        is_known = type(self) is GraphTask and not self.exact_argmax
-        if not is_known or not all(map(self._is_forest, X)):
+        if type(self) is not GraphTask or self.exact_argmax:
+            return self
+        parts = stack_parts(self.kinds, [self.parts(x) for x in X])
+        rows = {
+            kind: np.zeros((len(of_kind), self.kinds[kind].n_channels))
+            for kind, of_kind in parts.rows.items()
+        }
+        graphs = self._pairwise_scores(X, StackedParts(rows, parts.offsets))
+        if (leaves_first(graphs.arrays())[2] < np.diff(graphs.first_nodes)).any():
             return self
         task = copy(self)
         task.exact_argmax = True  # type: ignore[misc]
@@ -319,17 +332,6 @@ class GraphTask(BatchTask):
                 )
             out[kind] = edges
         return out
-
-    def _is_forest(self, x: GraphInput) -> bool:
-        """Whether the edges of all kinds together make no cycle."""
-        firsts = np.cumsum([0, *(len(_of(x.nodes, kind)) for kind in self.n_labels)])
-        first = dict(zip(self.n_labels, firsts.tolist(), strict=False))
-        edges = np.concatenate(
-            [e + [first[end] for end in self.ends[kind]] for kind, e in self._edges(x).items()]
-        )
-        shape = int(firsts[-1]), int(firsts[-1])
-        n_trees = connected_components(csr_array((np.ones(len(edges)), edges.T), shape))[0]
-        return bool(len(edges) == shape[0] - n_trees)
 
     def _best(self, X: Sequence[GraphInput], scores: StackedParts) -> tuple[IntArray, FloatArray]:
         """Label the nodes of all graphs, kind by kind in each, and bound their scores."""

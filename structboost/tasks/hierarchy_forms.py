@@ -17,7 +17,7 @@ slash is a part of a label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
@@ -32,8 +32,8 @@ FORMS = (
     "'animal/cat', or a networkx.DiGraph"
 )
 _MOST_SHOWN = 6
-# Fractions of the sets with the first label of a pair that have the second, if the pair is turned.
-_NEARLY_ALL, _SOME = 0.9, 0.3
+# Fraction of the sets with the first label of a pair that have the second, if the pair is turned.
+_NEARLY_ALL = 0.9
 
 
 class LabelHierarchy(NamedTuple):
@@ -94,13 +94,101 @@ def read_hierarchy(
     ValueError
         If it is of none of the forms, or has a cycle, which the message shows by its labels.
     """
-    reader = _Reader(name, labels, is_tree=is_tree)
-    reader.read(value)
-    hierarchy = LabelHierarchy(reader.labels, list(reader.edges))
-    _check_acyclic(hierarchy, name)
-    if not hierarchy.edges:
+    is_paths, chains = _chains(value, set(labels), name)
+    index: dict[Any, int] = {}
+    names: list[Any] = []
+    edges: dict[tuple[int, int], None] = {}
+    for chain in chains:
+        above = None
+        for k, label in enumerate(chain):
+            # Graphs may have tuples for nodes.
+            is_plain = isinstance(label, str | bytes) or not hasattr(label, "__iter__")
+            if is_plain and is_missing(label):
+                raise ValueError(f"{name} has the label {shown(label)}; give each label a name.")
+            try:
+                here = index.setdefault(
+                    chain[: k + 1] if is_paths and is_tree else label, len(names)
+                )
+            except TypeError:
+                raise TypeError(
+                    f"{name} has {shown(label)} in the place of a label; {FORMS}."
+                ) from None
+            if here == len(names):
+                names.append(label)
+            if above is not None:
+                edges[above, here] = None
+            above = here
+    hierarchy = LabelHierarchy(names, list(edges))
+    try:
+        TopologicalSorter(dict(enumerate(hierarchy.parents()))).prepare()
+    except CycleError as error:
+        cycle = [shown(names[node]) for node in error.args[1]]
+        if len(cycle) > _MOST_SHOWN + 1:
+            cycle[_MOST_SHOWN - 1 : -1] = ["..."]
+        raise ValueError(
+            f"{name} has a cycle, in which a label is above itself: {' > '.join(cycle)}; take one "
+            "pair of this cycle away."
+        ) from None
+    if not edges:
         raise ValueError(f"{name} is {shown(value)}, in which no label is above another; {FORMS}.")
     return hierarchy
+
+
+def _chains(value: Any, labels: set[Any], name: str) -> tuple[bool, Iterable[tuple[Any, ...]]]:
+    """Return whether a hierarchy is of paths, and labels of which each is above the next one."""
+    if callable(getattr(value, "is_directed", None)):
+        if not value.is_directed():
+            raise ValueError(
+                f"{name} is an undirected graph, which does not say who is the parent; give a "
+                "networkx.DiGraph with edges from parents to children."
+            )
+        return False, [*((node,) for node in value.nodes), *value.edges]
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(value, Mapping | list | tuple) and not len(value):
+        raise ValueError(f"{name} is empty; {FORMS}.")
+    if isinstance(value, Mapping):
+        return False, _chains_of_dict(value, name)
+    if not isinstance(items, list | tuple):
+        raise TypeError(f"{name} is {shown(value)}; {FORMS}.")
+    if all(isinstance(item, str) for item in items) and any("/" in item for item in items):
+        is_whole = any("/" in path and path in labels for path in items)
+        paths = [tuple(path.split("/")) for path in items]
+        for i, path in enumerate(paths):
+            if "" in path:
+                raise ValueError(
+                    f"{name}[{i}] is {shown(items[i])}; give names between slashes, such as "
+                    "'animal/cat'."
+                )
+        if is_whole:
+            paths = [tuple("/".join(p[: k + 1]) for k in range(len(p))) for p in paths]
+        return True, paths
+    pairs = [item.tolist() if isinstance(item, np.ndarray) else item for item in items]
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise ValueError(f"{name}[{i}] is {shown(pair)}; {FORMS}.")
+    return False, map(tuple, pairs)
+
+
+def _chains_of_dict(value: Mapping[Any, Any], name: str) -> Iterator[tuple[Any, ...]]:
+    """Read nested dicts without recursion."""
+    waiting: list[tuple[tuple[Any, ...], Any]] = [((), value)]
+    seen = set()
+    for above, below in waiting:  # which grows
+        if not isinstance(below, Mapping | list | tuple | None):
+            raise TypeError(
+                f"{name} has {shown(below)} below {shown(above[0])}; give a list of labels, a "
+                "dict, or None for a leaf."
+            )
+        for label in below or ():
+            yield (*above, label)
+            if above and (*above, label) in seen:
+                raise ValueError(
+                    f"{name} names {shown(label)} twice below {shown(above[0])}; name each label "
+                    "once."
+                )
+            seen.add((*above, label))
+            if isinstance(below, Mapping):
+                waiting.append(((label,), below[label]))
 
 
 def check_order(
@@ -109,8 +197,8 @@ def check_order(
     """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
 
     The order is refused if sets break it, and nearly all sets with the first label of a pair have
-    the second, but not so the other way around.  It is refused more easily if only the other order
-    gives each label one parent.  UserWarning if no set has a label that is below another.
+    the second, but not so the other way around.  UserWarning if no set has a label that is below
+    another.
 
     Parameters
     ----------
@@ -126,145 +214,23 @@ def check_order(
     index = {label: i for i, label in enumerate(labels)}
     above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
     has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
-    is_open, is_open_turned = has_below & ~has_above, has_above & ~has_below
     n_met = int((has_above & has_below).sum())
     fit, turned_fit = (n_met / max(1, int(side.sum())) for side in (has_below, has_above))
-    only_turned_is_tree = len(np.unique(above)) == len(above) and len(np.unique(below)) < len(below)
-    seems_turned = turned_fit >= _NEARLY_ALL and fit < _NEARLY_ALL * turned_fit
-    if only_turned_is_tree:
-        seems_turned = turned_fit >= _SOME or (not n_met and bool(has_above.any()))
-    breaks = is_open.any(axis=1)
-    if not (seems_turned and (breaks.any() or not n_met)):
-        if not has_below.any():
-            warn_user(
-                f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
-                "(parent, child), or leave it out.",
-                UserWarning,
-            )
+    breaks, breaks_turned = (
+        (one & ~other).any(axis=1).sum()
+        for one, other in ((has_below, has_above), (has_above, has_below))
+    )
+    if not has_below.any():
+        warn_user(
+            f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
+            "(parent, child), or leave it out.",
+            UserWarning,
+        )
+    if not breaks or turned_fit < _NEARLY_ALL or fit >= _NEARLY_ALL * turned_fit:
         return
     raise ValueError(
         f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
-        f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without the "
-        f"first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give pairs "
+        f"{breaks} of {len(indicator)} sets of y have the second label of a pair without the "
+        f"first, and {breaks_turned} the first without the second. Give pairs "
         "(parent, child), or, if they are, add the labels above to the sets of y."
     )
-
-
-class _Reader:
-    """Nodes and edges that have been read."""
-
-    def __init__(self, name: str, user_labels: Sequence[Any], *, is_tree: bool) -> None:
-        self.name, self.user_labels, self.is_tree = name, user_labels, is_tree
-        self.labels: list[Any] = []
-        self.edges: dict[tuple[int, int], None] = {}
-        self._index: dict[Any, int] = {}
-
-    def read(self, value: Any) -> None:
-        if hasattr(value, "nodes") and hasattr(value, "edges"):
-            return self._read_graph(value)
-        if isinstance(value, Mapping):
-            return self._read_dict(value)
-        items = value.tolist() if isinstance(value, np.ndarray) else value
-        if not isinstance(items, list | tuple):
-            raise TypeError(f"{self.name} is {shown(value)}; {FORMS}.")
-        if not items:
-            raise ValueError(f"{self.name} is empty; {FORMS}.")
-        if all(isinstance(item, str) for item in items) and any("/" in item for item in items):
-            return self._read_paths(items)
-        for i, item in enumerate(items):
-            pair = item.tolist() if isinstance(item, np.ndarray) else item
-            if not isinstance(pair, list | tuple) or len(pair) != 2:
-                raise ValueError(f"{self.name}[{i}] is {shown(item)}; {FORMS}.")
-            self.edges[self.node(pair[0]), self.node(pair[1])] = None
-        return None
-
-    def node(self, label: Any, key: Any = None) -> int:
-        """Return the index of the node of a label, or of a ``key`` with this label."""
-        # Graphs may have tuples for nodes.
-        is_plain = isinstance(label, str | bytes) or not hasattr(label, "__iter__")
-        if is_plain and is_missing(label):
-            raise ValueError(f"{self.name} has the label {shown(label)}; give each label a name.")
-        key = ("label", label) if key is None else key
-        try:
-            index = self._index.setdefault(key, len(self.labels))
-        except TypeError:
-            raise TypeError(
-                f"{self.name} has {shown(label)} in the place of a label; {FORMS}."
-            ) from None
-        if index == len(self.labels):
-            self.labels.append(label)
-        return index
-
-    def _read_graph(self, graph: Any) -> None:
-        is_directed = getattr(graph, "is_directed", None)
-        if not callable(is_directed):
-            raise TypeError(f"{self.name} is {shown(graph)}; {FORMS}.")
-        if not is_directed():
-            raise ValueError(
-                f"{self.name} is an undirected graph, which does not say who is the parent; give a "
-                "networkx.DiGraph with edges from parents to children."
-            )
-        if not len(graph):
-            raise ValueError(f"{self.name} is a graph without nodes; {FORMS}.")
-        for node in graph.nodes:
-            self.node(node)
-        for parent in graph.nodes:
-            for child in graph.successors(parent):
-                self.edges[self.node(parent), self.node(child)] = None
-
-    def _read_dict(self, value: Mapping[Any, Any]) -> None:
-        """Read nested dicts without recursion."""
-        if not value:
-            raise ValueError(f"{self.name} is empty; {FORMS}.")
-        waiting: list[tuple[int | None, Any]] = [(None, value)]
-        for above, below in waiting:  # which grows
-            if not isinstance(below, Mapping | list | tuple | None):
-                raise TypeError(
-                    f"{self.name} has {shown(below)} below {shown(self.labels[above or 0])}; give "
-                    "a list of labels, a dict, or None for a leaf."
-                )
-            for label in below or ():
-                node = self.node(label)
-                if isinstance(below, Mapping):
-                    waiting.append((node, below[label]))
-                if above is None:
-                    continue
-                if (above, node) in self.edges:
-                    raise ValueError(
-                        f"{self.name} names {shown(label)} twice below "
-                        f"{shown(self.labels[above])}; name each label once."
-                    )
-                self.edges[above, node] = None
-
-    def _read_paths(self, paths: Sequence[str]) -> None:
-        whole = set(self.user_labels)
-        is_whole = any("/" in path and path in whole for path in paths)
-        for i, path in enumerate(paths):
-            parts = path.split("/")
-            if "" in parts:
-                raise ValueError(
-                    f"{self.name}[{i}] is {shown(path)}; give names between slashes, such as "
-                    "'animal/cat'."
-                )
-            if is_whole:
-                parts = ["/".join(parts[: k + 1]) for k in range(len(parts))]
-            above = None
-            for k, label in enumerate(parts):
-                here = self.node(label, ("path", *parts[: k + 1]) if self.is_tree else None)
-                if above is not None:
-                    self.edges[above, here] = None
-                above = here
-
-
-def _check_acyclic(hierarchy: LabelHierarchy, name: str) -> None:
-    """Raise ValueError, with the labels of a cycle, if there is one."""
-    try:
-        TopologicalSorter(dict(enumerate(hierarchy.parents()))).prepare()
-    except CycleError as error:
-        names = [shown(hierarchy.labels[node]) for node in error.args[1]]
-        if len(names) > _MOST_SHOWN + 1:
-            names[_MOST_SHOWN - 1 : -1] = ["..."]
-        raise ValueError(
-            f"{name} has a cycle, in which a label is above itself: {' > '.join(names)}; take one "
-            "pair of this cycle away."
-        ) from None
