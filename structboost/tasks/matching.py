@@ -48,7 +48,8 @@ class CandidatePairs:
 
     def __post_init__(self) -> None:
         for name in ("n_left", "n_right"):
-            object.__setattr__(self, name, checked_whole_number(getattr(self, name), name, least=0))
+            size = checked_whole_number(getattr(self, name), name, np.iinfo(np.int64).max, 0)
+            object.__setattr__(self, name, size)
         pairs = candidate_pairs(self.pairs, self.shape)
         real_array(self.features, "features", (len(pairs), "n_features"), empty=True)
         object.__setattr__(self, "pairs", pairs)

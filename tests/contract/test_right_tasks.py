@@ -79,32 +79,11 @@ class AllowedPairs(Permutations):
         return (z for z in super().listed(x) if not closed & set(z))
 
 
-class Words(OneChannel):
-    """Candidates that the input names, as text."""
-
-    def listed(self, x):
-        return ["ab"[k % 2] * (k + 1) for k in range(len(x)) if x[k, 0] > -0.5 or k == 0]
-
-    def joint_feature(self, x, y):
-        return [len(y) - 1], [0], [1.0]
-
-    def loss(self, y, y_pred):
-        return float(y != y_pred)
-
-    def argmax(self, x, scores, y=None):
-        def value(z):
-            return scores[len(z) - 1, 0] + (0.0 if y is None else self.loss(y, z))
-
-        return max(self.listed(x), key=value)
-
-
-FLAT = [(4, 2)] * 12
 RIGHT = {
     Alignment: [(2, 3, 1), (3, 2, 1), (1, 6, 1), (6, 1, 1)] * 3,
-    TopK: FLAT,
+    TopK: [(4, 2)] * 12,
     Permutations: [(3, 3, 1)] * 12,
     AllowedPairs: [(3, 3, 1)] * 12,
-    Words: FLAT,
 }
 
 

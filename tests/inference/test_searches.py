@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, ndcg_score
 
 import structboost
 from structboost import inference
@@ -157,45 +156,7 @@ class Tour:
         return np.roll(result, -int(np.argmin(result)))
 
 
-class Ranking:
-    best = inference.most_violated_ranking
-
-    def __init__(self, rng):
-        n = int(rng.integers(2, 6))
-        measure = str(rng.choice(["map", "ndcg", "precision"]))
-        gains = rng.integers(0, 4 if measure == "ndcg" else 2, n)
-        gains[:2] = 0, 1
-        k = int(rng.integers(1, 6)) if measure != "map" else None
-        self.arguments = eighths(rng, n), gains, measure, k
-
-    def outputs(self):
-        return list(permutations(range(len(self.arguments[0]))))
-
-    def loss(self, y):
-        _, gains, measure, k = self.arguments
-        heights = -np.argsort(y).astype(float)
-        value = {
-            "map": lambda: average_precision_score(gains, heights),
-            "precision": lambda: gains[list(y[:k])].sum() / min(k, gains.sum()),
-            "ndcg": lambda: ndcg_score([gains], [heights], k=k),
-        }[measure]()
-        assert inference.ranking_value(heights, gains, measure, k) == pytest.approx(value)
-        return 1 - value
-
-    def score(self, y):
-        scores, gains, *_ = self.arguments
-        place = np.argsort(y)
-        pairs = [(i, j) for i, j in permutations(y, 2) if gains[i] > gains[j]]
-        swapped = sum(scores[i] - scores[j] for i, j in pairs if place[i] > place[j])
-        return self.loss(y) - swapped / len(pairs)
-
-    def of_result(self, result):
-        order, loss = result
-        assert loss == pytest.approx(self.loss(order), abs=1e-12)
-        return order
-
-
-PROBLEMS = [Submodular, Cut, ExpectedF1, Filling, Route, Tour, Ranking]
+PROBLEMS = [Submodular, Cut, ExpectedF1, Filling, Route, Tour]
 
 
 @pytest.mark.parametrize("structure", PROBLEMS)

@@ -12,44 +12,14 @@ import pytest
 
 from structboost import MatchingTask
 from structboost.contract.equality import deeply_equal
-from structboost.inference import linear_assignment
 from tests.helpers.task_problems import task_problems
 
 PROBLEMS = task_problems(6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("unmatched", [False, True])
-@pytest.mark.parametrize("seed", range(5))
-def test_the_first_of_equally_good_matchings_is_taken(seed, unmatched):
-    rng = np.random.default_rng(seed)
-    task = MatchingTask(unmatched=unmatched)
-    for _ in range(100):
-        n_left, n_right = rng.integers(1, 6, 2)
-        scores = rng.integers(-2, 3, (n_left, n_right)) * rng.choice([1.0, 0.1, 1 / 3])
-        x = np.zeros((n_left, n_right, 1))
-
-        def value(y, scores=scores):
-            return sum(scores[i, j] for i, j in enumerate(y) if j >= 0)
-
-        # A pair is matched only if it scores above 0, where members may stay alone.
-        outputs = [
-            y
-            for y in task.outputs(x)
-            if not unmatched or all(scores[i, j] > 0 for i, j in enumerate(y) if j >= 0)
-        ]
-        values = np.array([value(y) for y in outputs])
-        first = outputs[int(np.argmax(values >= values.max() - 1e-9))]
-        assert task.argmax(x, scores.reshape(-1, 1)).tolist() == first.tolist()
-        assert linear_assignment(scores, unmatched=unmatched).tolist() == first.tolist()
-
-
-def test_a_matching_without_scores_is_the_first():
+def test_pairs_that_score_nothing_are_not_matched_where_members_may_stay_alone():
     x = np.zeros((3, 4, 1))
-    assert MatchingTask().argmax(x, np.zeros((12, 1))).tolist() == [0, 1, 2]
     assert MatchingTask(unmatched=True).argmax(x, np.zeros((12, 1))).tolist() == [-1, -1, -1]
-    tall = np.zeros((4, 2, 1))
-    assert MatchingTask().argmax(tall, np.zeros((8, 1))).tolist() == [-1, -1, 0, 1]
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

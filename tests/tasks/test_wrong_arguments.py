@@ -44,7 +44,7 @@ TWO_TABLES = dict(n_labels={"a": 2, "b": 2}, edges={"e": ("a", "b")})
     [
         (ChainTask, dict(n_tags=3, step_features=b"no"), "step_features is b'no'"),
         (ChainTask, dict(n_tags=3, forbidden=object()), "forbidden is <object.*; give pairs"),
-        (ChainTask, dict(n_tags=3, forbidden=[object()]), "forbidden has <object.*; give pairs"),
+        (ChainTask, dict(n_tags=3, forbidden=[object()]), "forbidden is .*<object.*; give pairs"),
         (ChainTask, dict(n_tags=2, forbidden=[(0, 2)]), r"forbidden has \(0, 2\)"),
         (ChainTask, dict(n_tags=2, forbidden=[(None, None)]), "name a tag"),
         (ChainTask, dict(n_tags=1e300), "n_tags is 1e.300; give a whole number"),
