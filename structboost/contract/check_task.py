@@ -380,19 +380,18 @@ class _Checker:
 
     def _check_stack(self, stack: Any) -> None:
         """Check that ``stack(X)`` is well formed and has the rows of ``parts``."""
-        if not isinstance(stack, StackedParts):
-            raise TaskError(f"stack(X) returned {type(stack).__name__}; return StackedParts.")
         for kind, starts in self._parts.offsets.items():
-            if kind not in stack.rows or not np.array_equal(stack.offsets.get(kind, ()), starts):
+            wanted = self._parts.rows[kind]
+            if (
+                not isinstance(stack, StackedParts)
+                or kind not in stack.rows
+                or not np.array_equal(stack.offsets.get(kind, ()), starts)
+                or np.shape(rows := stack.rows[kind]) != wanted.shape
+            ):
                 raise TaskError(
-                    f"stack(X).offsets[{kind!r}] must be the first rows of the examples, and "
-                    f"their number: {shown(starts)}."
-                )
-            rows, wanted = np.asarray(stack.rows[kind]), self._parts.rows[kind]
-            if rows.shape != wanted.shape:
-                raise TaskError(
-                    f"stack(X).rows[{kind!r}] has the shape {rows.shape}, parts(x) of all inputs "
-                    f"{wanted.shape}."
+                    f"stack(X) returned {shown(stack)}; return StackedParts with rows[{kind!r}] of "
+                    f"shape {wanted.shape}, those of parts(x) of all inputs, and the first row of "
+                    "each, and their number, as offsets."
                 )
             wrong = np.flatnonzero(~np.isclose(rows, wanted, rtol=1e-6, atol=0).all(axis=1))
             if len(wrong):
@@ -412,12 +411,12 @@ class _Checker:
         if separated.slacks is not None:
             slacks = np.asarray(separated.slacks)
             weights = np.asarray(separated.weights, np.float64)
-            if slacks.dtype.kind not in "iu" or len(np.unique(slacks)) != len(separated.losses):
+            is_index = slacks.dtype.kind in "iu" and len(np.unique(slacks)) == len(separated.losses)
+            if not is_index or weights.shape != slacks.shape or not (weights >= 0).all():
                 raise TaskError(
-                    "separate_slacks must give each of its outputs another slack index."
+                    "separate_slacks must give each of its outputs another slack index, and each "
+                    "of its slacks a weight from 0."
                 )
-            if weights.shape != slacks.shape or not (weights >= 0).all():
-                raise TaskError("separate_slacks must give each of its slacks a weight from 0.")
         risk = float(weights @ np.maximum(separated.violations(scores), 0.0))
         wanted = float(np.maximum(whole.violations(scores), 0.0).mean())
         size = 1.0 + sum(size_of(scores, i) for i in range(n)) / n

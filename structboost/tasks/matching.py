@@ -261,22 +261,13 @@ class MatchingTask(PairTask):
         return None
 
 
-def _one_to_one(n_left: int, n_right: int, n_alone: int) -> Iterator[list[int]]:
+def _one_to_one(
+    n_left: int, n_right: int, n_alone: int, partners: tuple[int, ...] = ()
+) -> Iterator[tuple[int, ...]]:
     """List partners of the left members in ascending order, -1 for at most ``n_alone`` of them."""
-    partners: list[int] = []
-    open_ = [iter(range(-1, n_right))]
-    while open_:
-        partner = None
-        if len(partners) == n_left:
-            yield partners
-        else:
-            may_be_alone = partners.count(-1) < n_alone
-            partner = next(
-                (p for p in open_[-1] if (may_be_alone if p < 0 else p not in partners)), None
-            )
-        if partner is None:
-            open_.pop()
-            partners = partners[:-1]
-        else:
-            partners = [*partners, partner]
-            open_.append(iter(range(-1, n_right)))
+    if len(partners) == n_left:
+        yield partners
+        return
+    for partner in range(-1, n_right):
+        if partners.count(-1) < n_alone if partner < 0 else partner not in partners:
+            yield from _one_to_one(n_left, n_right, n_alone, (*partners, partner))

@@ -233,20 +233,15 @@ class SegmentTask(Task):
             )
         start, end, label = segments.T
         length = end - start
-        if len(segments) and not (start[0] == 0 and np.array_equal(start[1:], end[:-1])):
+        if len(segments) and not (
+            np.array_equal(start, np.append(0, end[:-1]))
+            and 1 <= length.min() <= length.max() <= self.max_length
+            and 0 <= label.min() <= label.max() < self.n_labels
+        ):
             raise TaskError(
-                f"The segments {shown(segments.tolist())} leave out tokens or overlap; begin each "
-                "where the one before it ends, and the first at 0."
-            )
-        if len(segments) and not 1 <= length.min() <= length.max() <= self.max_length:
-            raise TaskError(
-                f"An output has segments of {length.min()} to {length.max()} tokens; the task has "
-                f"max_length={self.max_length}."
-            )
-        if len(segments) and not 0 <= label.min() <= label.max() < self.n_labels:
-            raise TaskError(
-                f"An output has labels from {label.min()} to {label.max()}; the task has "
-                f"0..{self.n_labels - 1}."
+                f"The segments are {shown(segments.tolist())}; give rows (start, end, label) that "
+                "cover the tokens in turn, without gaps, with labels of "
+                f"0..{self.n_labels - 1} and at most max_length={self.max_length} tokens each."
             )
         covered = int(end[-1]) if len(segments) else 0
         if n_tokens is not None and covered != n_tokens:

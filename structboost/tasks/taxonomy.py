@@ -150,15 +150,11 @@ def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable]) -> list[i
             raise ValueError(f"taxonomy names {shown(label)} twice; a tree reaches each node once.")
         at[label] = node
     for label in classes:
-        if label in at:
-            continue
-        if any(hierarchy.labels[node] == label for node in inner):
+        if label not in at:
             raise ValueError(
-                f"taxonomy: the class {shown(label)} has nodes below it; classes must be leaves."
+                f"taxonomy lacks the class {shown(label)}; every class must be one of its leaves, "
+                "without nodes below it."
             )
-        raise ValueError(
-            f"taxonomy lacks the class {shown(label)}; every class must be one of its leaves."
-        )
     return [at[label] for label in classes]
 
 

@@ -133,7 +133,9 @@ def test_solve_takes_lists_and_refuses_what_are_no_costs(k):
     # Compiled solvers would read, and write, beyond the end.
     for other in (costs[:-1], np.append(costs, 1.0)):
         for call in (problem.solve, lambda row: problem.solve_all(row[None])):
-            with pytest.raises((TypeError, ValueError), match=rf"costs has .*{len(other)}.*{len(costs)}"):
+            with pytest.raises(
+                (TypeError, ValueError), match=rf"costs has .*{len(other)}.*{len(costs)}"
+            ):
                 call(other)
 
 

@@ -104,7 +104,7 @@ def within_itself():
         ({"c": ["a", None]}, "has the label None"),
         ({"c": ["a", float("nan")]}, "has the label nan"),
         (["a//b"], "between slashes"),
-        ({"a": ["c"], "b": None}, "the class 'a' has nodes below it"),
+        ({"a": ["c"], "b": None}, "lacks the class 'a'"),
     ],
 )
 def test_what_is_no_tree_is_refused_with_the_forms_that_are_taken(value, message):
