@@ -32,8 +32,8 @@ FORMS = (
     "'animal/cat', or a networkx.DiGraph"
 )
 _MOST_SHOWN = 6
-# Fraction of the sets with the first label of a pair that have the second, if the pair is turned.
-_NEARLY_ALL = 0.9
+# Fractions of the sets with the first label of a pair that have the second, if the pair is turned.
+_NEARLY_ALL, _SOME = 0.9, 0.3
 
 
 class LabelHierarchy(NamedTuple):
@@ -197,8 +197,8 @@ def check_order(
     """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
 
     The order is refused if sets break it, and nearly all sets with the first label of a pair have
-    the second, but not so the other way around.  UserWarning if no set has a label that is below
-    another.
+    the second, but not so the other way around.  It is refused more easily if only the other order
+    gives each label one parent.  UserWarning if no set has a label that is below another.
 
     Parameters
     ----------
@@ -214,23 +214,25 @@ def check_order(
     index = {label: i for i, label in enumerate(labels)}
     above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
     has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
+    is_open, is_open_turned = has_below & ~has_above, has_above & ~has_below
     n_met = int((has_above & has_below).sum())
     fit, turned_fit = (n_met / max(1, int(side.sum())) for side in (has_below, has_above))
-    breaks, breaks_turned = (
-        (one & ~other).any(axis=1).sum()
-        for one, other in ((has_below, has_above), (has_above, has_below))
-    )
-    if not has_below.any():
-        warn_user(
-            f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
-            "(parent, child), or leave it out.",
-            UserWarning,
-        )
-    if not breaks or turned_fit < _NEARLY_ALL or fit >= _NEARLY_ALL * turned_fit:
+    only_turned_is_tree = len(np.unique(above)) == len(above) and len(np.unique(below)) < len(below)
+    seems_turned = turned_fit >= _NEARLY_ALL and fit < _NEARLY_ALL * turned_fit
+    if only_turned_is_tree:
+        seems_turned = turned_fit >= _SOME or (not n_met and bool(has_above.any()))
+    breaks = is_open.any(axis=1)
+    if not (seems_turned and (breaks.any() or not n_met)):
+        if not has_below.any():
+            warn_user(
+                f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
+                "(parent, child), or leave it out.",
+                UserWarning,
+            )
         return
     raise ValueError(
         f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
-        f"{breaks} of {len(indicator)} sets of y have the second label of a pair without the "
-        f"first, and {breaks_turned} the first without the second. Give pairs "
+        f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without the "
+        f"first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give pairs "
         "(parent, child), or, if they are, add the labels above to the sets of y."
     )

@@ -76,17 +76,6 @@ def test_rows_of_a_large_table_are_read_in_order_without_a_copy(n_values, monkey
     assert np.asarray(rows, np.float32).dtype == np.float32
 
 
-def test_repeated_rows_of_sparse_tables_are_merged():
-    X = sparse.csr_array(np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]))
-    rows, labels, weights, _ = merge_repeated_rows(X, np.array([0, 1, 0]), np.ones(3))
-    assert sorted(
-        zip(rows.sum(axis=1).tolist(), labels.tolist(), weights.tolist(), strict=True)
-    ) == [
-        (1.0, 0, 2.0),
-        (2.0, 1, 1.0),
-    ]
-
-
 @pytest.mark.parametrize("scale", [1.0, 0.5, 2.0**-130, 2.0**100])
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_of_equal_values_have_one_order_whatever_holds_them(seed, scale):
