@@ -328,7 +328,6 @@ class _Checker:
             scores = StackedParts(rows, stack.offsets)
             before = deep_copy(rows)
             whole = separation(task, X, Y, scores)
-            _check_rows(whole, scores)
             if not task.reads_inputs and not deeply_equal(whole, separation(task, None, Y, scores)):
                 raise TaskError(
                     "separate(None, Y, scores) differs from separate(X, Y, scores); leave X "
@@ -499,20 +498,6 @@ def _searched(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, Flo
 def _summed(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
     sums = marginals(task, X, scores)
     return {"": sums.log_sums, **sums.expected}
-
-
-def _check_rows(separated: Separation, scores: StackedParts) -> None:
-    """Check that the weights of each output are on parts of its example."""
-    for kind, starts in scores.offsets.items():
-        owners = np.repeat(np.arange(len(separated.losses)), np.diff(separated.indptr[kind]))
-        parts = separated.differences[kind].parts
-        stray = np.flatnonzero((parts < starts[owners]) | (parts >= starts[owners + 1]))
-        if len(stray):
-            raise TaskError(
-                f"separate gave the output of X[{{sample}}] weight on row {parts[stray[0]]} of "
-                f"kind {kind!r}, no part of X[{{sample}}]; parts are rows of the stack.",
-                int(owners[stray[0]]),
-            )
 
 
 def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:

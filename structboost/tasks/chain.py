@@ -154,7 +154,7 @@ class ChainTask(BatchTask):
 
     Raises
     ------
-    TaskError
+    ValueError, TypeError
         If a parameter is out of its range.
 
     Notes

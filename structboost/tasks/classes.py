@@ -264,7 +264,7 @@ class MulticlassTask(CodeTask):
 
     Raises
     ------
-    TaskError
+    ValueError, TypeError
         If ``n_classes`` is out of its range.
     MemoryError
         If the losses of all pairs of classes do not fit into memory.
@@ -387,7 +387,7 @@ class EnumeratedTask(CodeTask):
 
     Raises
     ------
-    TaskError
+    ValueError, TypeError
         If the arrays do not fit the outputs.
 
     Examples

@@ -93,7 +93,7 @@ class GraphTask(BatchTask):
 
     Raises
     ------
-    TaskError, ValueError
+    ValueError, TypeError
         If a parameter is out of its range.
 
     Notes

@@ -53,7 +53,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
 
     Raises
     ------
-    TaskError
+    ValueError, TypeError
         If a parameter is out of its range, or the edges form a cycle.
 
     Examples

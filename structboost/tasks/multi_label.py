@@ -62,7 +62,7 @@ class MultiLabelTask(TableTask):
 
     Raises
     ------
-    TaskError, ValueError
+    ValueError, TypeError
         If a parameter is out of its range.
 
     Notes

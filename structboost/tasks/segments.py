@@ -53,7 +53,7 @@ class SegmentTask(Task):
 
     Raises
     ------
-    TaskError
+    ValueError, TypeError
         If a parameter is out of its range.
 
     Notes

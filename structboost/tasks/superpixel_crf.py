@@ -124,7 +124,7 @@ class SuperpixelCRFTask(Task):
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If ``n_labels`` is out of its range.
 
     Notes

@@ -206,7 +206,7 @@ class TaxonomyTask(CodeTask):
 
     Raises
     ------
-    TaskError
+    ValueError, TypeError
         If it is no tree of the classes.
     MemoryError
         If the losses of all pairs of classes do not fit into memory.
