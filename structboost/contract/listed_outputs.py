@@ -131,19 +131,19 @@ class KeptListings:
     most_bytes = 1 << 28
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, bool], ListedOutputs] = {}
+        self._listed: dict[tuple[int, bool], ListedOutputs] = {}
         self._n_bytes = 0
 
     def of(
         self, i: int, task: Any, x: Any, scores: Any, added: Callable[[Any], float] | None = None
     ) -> ListedOutputs:
         """Return the outputs of example ``i``, always with the same function ``added``."""
-        outputs = self._kept.get((i, added is None))
+        outputs = self._listed.get((i, added is None))
         if outputs is None:
             shapes = {kind: rows.shape for kind, rows in by_kind(task, scores).items()}
             outputs = ListedOutputs(task, x, shapes, added)
             if self._n_bytes + outputs.n_bytes <= self.most_bytes:
-                self._kept[i, added is None] = outputs
+                self._listed[i, added is None] = outputs
                 self._n_bytes += outputs.n_bytes
         return outputs
 
