@@ -104,26 +104,6 @@ def network(trial):
     return _made(AcyclicPath(np.array(arcs), 0, 4), x, costs, 1000, expected)
 
 
-def clocks(seed, n=500, n_test=2000):
-    """Measured travel times on a grid of 4 x 4, by cameras whose clocks are wrong.
-
-    The time of a street depends on thresholds of the features and on a product of two. Each day
-    each junction's clock has another error, which is added to the streets that end there, and
-    subtracted from those that begin there: it cancels along every route, so no decision hinges on
-    it, but most of the variance does.
-    """
-    problem, city = GridPath(4, 4), np.random.default_rng(7)
-    which = city.integers(0, 5, (problem.n_items, 3))
-    thresholds = city.normal(0, 0.5, (problem.n_items, 3))
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n + n_test, 5))
-    above = x[:, which] > thresholds
-    times = 1 + 2.0 * above[:, :, 0] + 1.5 * above[:, :, 1] * above[:, :, 2]
-    errors = np.diff(rng.normal(0, 5, (len(x), 16))[:, problem.arcs], axis=2)[:, :, 0]
-    costs = times * rng.uniform(0.8, 1.2, times.shape) + errors
-    return _made(problem, x, costs, n, times)
-
-
 def _slow_above(rng, n_items):
     """Costs of items that rise above thresholds of features, and further above two at once."""
     shape = n_items, 3

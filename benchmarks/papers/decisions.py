@@ -111,7 +111,7 @@ def _opt_model(problem, n_items):
 
 
 ROUTES = {f"degree_{degree}": degree for degree in (1, 2, 4, 6, 8)}
-OWN = ("thresholds", "rosters", "offers", "clocks")
+OWN = ("thresholds", "rosters", "offers")
 # The seeds of knapsack.npz, the trials of dboost; elsewhere draws of the instance.
 REPEATS = {"knapsack": 5, "network": 10, **dict.fromkeys(OWN, 3)}
 CANDIDATES = 4

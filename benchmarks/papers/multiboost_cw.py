@@ -31,7 +31,7 @@ class Setting(NamedTuple):
     C: float
 
 
-def trained(source, setting, /, *, split, rounds, limit_seconds, **_):
+def trained(source, setting, *, split, rounds, limit_seconds):
     """Errors and seconds at the checkpoints, in a process of its own."""
     data = load(source.name, source.folder, whole=True)
     arguments = (setting, *_parts(data, split, source), data.n_classes, rounds, limit_seconds)
@@ -128,9 +128,8 @@ def learners(source):
 
 
 def cases(source, learner):
-    setting = [*SETTINGS[learner], "own", ""]
     n = 1 if learner == LBFGS else SPLITS.get(source.name, OTHER_SPLITS)
-    about = {"setting": setting, "rounds": ALL_ROUNDS, "limit_seconds": 400.0}
+    about = {"rounds": ALL_ROUNDS, "limit_seconds": 400.0}
     return [{**about, "split": split} for split in range(n)]
 
 

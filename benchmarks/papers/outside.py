@@ -39,26 +39,33 @@ def cases(source, learner):
 
 def by_default(source, learner, *, repeat):
     """Error, log-loss and CPU seconds of the fit, with all defaults, on one thread."""
-    X, y, categorical = _read(source)
-    rows = np.random.default_rng(repeat).permutation(len(y))[:MOST_ROWS]
-    labels, y = np.unique(y[rows], return_inverse=True)
-    often = np.bincount(y)[y] >= 2
-    rows, (labels, y) = rows[often], np.unique(y[often], return_inverse=True)
-    frame = boosters.frame_of(X[rows], categorical)
-    train, test = train_test_split(
-        np.arange(len(rows)), test_size=0.3, stratify=y, random_state=repeat
-    )
+    X, y, categorical, train, test = sampled(source, repeat, least=2)
+    frame = boosters.frame_of(X, categorical)
     model, cpu = boosters.timed_fit(learner, frame.iloc[train], y[train], categorical)
     p = np.clip(model.predict_proba(frame.iloc[test]), LEAST, 1.0)
-    p = p / p.sum(axis=1, keepdims=True)
+    p /= p.sum(axis=1, keepdims=True)
     return {
         "error": float(np.mean(p.argmax(axis=1) != y[test])),
-        "log_loss": float(log_loss(y[test], p, labels=np.arange(len(labels)))),
+        "log_loss": float(log_loss(y[test], p, labels=np.arange(p.shape[1]))),
         **{"cpu": cpu, "rows": len(train)},
     }
 
 
-def _read(source):
+def sampled(source, repeat, *, least):
+    """Features, labels and category columns of some rows, and those of the train and test part.
+
+    Classes of fewer than ``least`` rows are left out.
+    """
+    X, y, categorical = read(source)
+    rows = np.random.default_rng(repeat).permutation(len(y))[:MOST_ROWS]
+    labels = np.unique(y[rows], return_inverse=True)[1]
+    rows = rows[np.bincount(labels)[labels] >= least]
+    y = np.unique(y[rows], return_inverse=True)[1]
+    parts = train_test_split(np.arange(len(y)), test_size=0.3, stratify=y, random_state=repeat)
+    return X[rows], y, categorical, *parts
+
+
+def read(source):
     """Features, labels and category columns."""
     if source.name not in OUTSIDE:
         data = load(source.name, source.folder)

@@ -25,27 +25,20 @@ FIFTH, MARGIN = "a fifth of the trees", "loss within .01"
 METHODS = (FIFTH, MARGIN)
 # Trees of two classes, and rounds of more.
 TREES, ROUNDS = 400, 100
-MOST_ROWS, FEW_HELD_OUT, FEW_ROWS = 4000, 300, 1000
+FEW_HELD_OUT, FEW_ROWS = 300, 1000
 REPEATS, MANY_REPEATS = 3, 8
 
 
 def cases(source, learner):
     if source.name in outside.WIDE:
         return [{"repeat": 0}]
-    few = len(outside._read(source)[1]) < FEW_ROWS
+    few = len(outside.read(source)[1]) < FEW_ROWS
     return [{"repeat": repeat} for repeat in range(MANY_REPEATS if few else REPEATS)]
 
 
 def thinned(source, learner, *, repeat):
     """Test error of a model before and after, in points, with the trees left and the gap."""
-    X, y, _ = outside._read(source)
-    rows = np.random.default_rng(repeat).permutation(len(y))[:MOST_ROWS]
-    y = np.unique(y[rows], return_inverse=True)[1]
-    rows = rows[np.bincount(y)[y] >= 4]
-    X, y = X[rows], np.unique(np.asarray(outside._read(source)[1])[rows], return_inverse=True)[1]
-    train, test = train_test_split(
-        np.arange(len(y)), test_size=0.3, stratify=y, random_state=repeat
-    )
+    X, y, _, train, test = outside.sampled(source, repeat, least=4)
     train, held = train_test_split(train, test_size=0.3, stratify=y[train], random_state=repeat)
     n_rounds = TREES if y.max() == 1 else ROUNDS
     model = peer("lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1, n_estimators=n_rounds)

@@ -153,16 +153,6 @@ def test_code_words_and_shared_features_are_learned_on_made_tables():
 # Decisions
 
 
-def test_errors_of_clocks_change_no_decision_but_most_of_the_variance():
-    instance = ours.clocks(0, n=50, n_test=150)
-    errors = np.diff(np.random.default_rng(1).normal(0, 5, (200, 16))[:, instance.problem.arcs])
-    solve_all = instance.problem.solve_all
-    moved = solve_all(instance.costs + errors[:, :, 0])
-    np.testing.assert_array_equal(moved, solve_all(instance.costs))
-    assert instance.costs.var() > 5 * instance.expected.var()
-    assert instance.regret(instance.costs[instance.test], instance.test) == 0.0
-
-
 def test_costs_above_thresholds_are_no_linear_form():
     instance = ours.thresholds(0, n=300, n_test=100)
     costs = instance.expected
