@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from hashlib import sha256
 from itertools import groupby
 from os import PathLike
@@ -39,48 +39,36 @@ _COUNTS = np.array([1, 2, 4, 8, 32])
 _FRACTIONS = np.array([0.05, 0.35, 0.65, 0.95])
 
 
-class WordCounts:
-    """Counts of lower-cased words in a text, inside its sentences, and there with a capital.
+# For each lower-cased word, its numbers of occurrences in a text, inside its sentences, and there
+# with a capital.  The first word of a sentence is not inside it, because its capital is no hint.
+WordCounts = dict[str, tuple[int, int, int]]
 
-    The first word of a sentence is not inside it, because its capital is no hint.
 
-    Parameters
-    ----------
-    table : dict of str to tuple of int, optional
-        The three numbers of each word.
-    """
-
-    def __init__(self, table: Mapping[str, tuple[int, int, int]] | None = None) -> None:
-        self.table = {} if table is None else dict(table)
-
-    def plus(self, sentences: Iterable[Sequence[str]]) -> WordCounts:
-        """Return the counts of the words of these sentences, with those of this text added."""
-        table: dict[str, tuple[int, int, int]] = {}
-        for sentence in sentences:
-            for t, word in enumerate(sentence):
-                lower = word.lower()
-                n, inside, capital = table.get(lower) or self.table.get(lower, (0, 0, 0))
-                table[lower] = (n + 1, inside + (t > 0), capital + (t > 0 and _is_capital(word)))
-        return WordCounts(table)
-
-    def elsewhere(self, sentence: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the bins of each word of a sentence of this text, without that occurrence.
-
-        They are those of the number of occurrences, and of the fraction of those inside sentences
-        that begins with a capital letter, ``"none"`` without any.
-        """
-        bins = []
+def counted(counts: WordCounts, sentences: Iterable[Sequence[str]]) -> WordCounts:
+    """Return the counts of the words of these sentences, with those of another text added."""
+    table: WordCounts = {}
+    for sentence in sentences:
         for t, word in enumerate(sentence):
-            n, inside, capital = self.table[word.lower()]
-            inside -= t > 0
-            capital -= t > 0 and _is_capital(word)
-            fraction = _bin(_FRACTIONS, capital / inside) if inside else "none"
-            bins.append((_bin(_COUNTS, n - 1), fraction))
-        return bins
+            lower = word.lower()
+            n, inside, capital = table.get(lower) or counts.get(lower, (0, 0, 0))
+            table[lower] = (n + 1, inside + (t > 0), capital + (t > 0 and word[:1].isupper()))
+    return table
 
 
-def _is_capital(word: str) -> bool:
-    return word[:1].isupper()
+def _bins_elsewhere(counts: WordCounts, sentence: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the bins of each word of a sentence of the text, without that occurrence.
+
+    They are those of the number of occurrences, and of the fraction of those inside sentences that
+    begins with a capital letter, ``"none"`` without any.
+    """
+    bins = []
+    for t, word in enumerate(sentence):
+        n, inside, capital = counts[word.lower()]
+        inside -= t > 0
+        capital -= t > 0 and word[:1].isupper()
+        fraction = _bin(_FRACTIONS, capital / inside) if inside else "none"
+        bins.append((_bin(_COUNTS, n - 1), fraction))
+    return bins
 
 
 def _bin(bounds: IntArray, value: float) -> str:
@@ -91,10 +79,6 @@ AUTO = "auto"
 # Words and columns before the first and after the last token.
 _START, _END = "<start>", "<end>"
 _JOIN = "|"
-# Sign of a character that was lost when a file was decoded, and the letter that replaces all that
-# can be lost.  It is a lower-case one, as most of them are.
-_LOST, _LETTER = "\ufffd", "\u00f8"
-_CAN_BE_LOST = re.compile(r"[^\x00-\x7f]")
 
 
 def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
@@ -144,9 +128,6 @@ class TokenFeatures(
     need no tags.  So give it all sentences of a document in one call.  Rare words, and words with
     a capital inside sentences, are often names.
 
-    If most characters outside ASCII in training are U+FFFD, its letters were lost in decoding.
-    Then all such characters are replaced by one letter, in training and later.
-
     Parameters
     ----------
     window : int
@@ -177,8 +158,6 @@ class TokenFeatures(
     ----------
     columns_ : list of str
         Columns beside the word.
-    has_lost_letters_ : bool
-        Whether characters outside ASCII are replaced by one letter.
 
     Examples
     --------
@@ -244,11 +223,8 @@ class TokenFeatures(
             columns = [name for name in names if name != self.word]
         self.columns_ = list(columns)
         words = [self._read(sentence, i)[0] for i, sentence in enumerate(sentences)]
-        characters = [_CAN_BE_LOST.findall(word) for sentence in words for word in sentence]
-        lost = [c == _LOST for of_word in characters for c in of_word]
-        self.has_lost_letters_ = sum(lost) * 2 > len(lost)
-        mended = [self._mended(sentence) for sentence in words] if self.counts else []
-        self._counts, self._digest = WordCounts().plus(mended), _digest(mended)
+        text = words if self.counts else []
+        self._counts, self._digest = counted({}, text), _digest(text)
         self._parameters = self.get_params()
         return self
 
@@ -278,19 +254,13 @@ class TokenFeatures(
 
     def _transformed(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
         read = [self._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
-        sentences = [self._mended(words) for words, _ in read]
-        counts = self._counts
+        text, counts = [words for words, _ in read], self._counts
         # The text of training is counted already.
-        if self.counts and _digest(sentences) != self._digest:
-            counts = counts.plus(sentences)
-        # Features of each word and place, which are equal wherever the word stands.
-        caches: dict[int, dict[str, dict[str, Any]]] = {
-            k: {} for k in range(-self.window, self.window + 1)
-        }
-        return [
-            self._sentence(words, columns, counts, caches)
-            for words, (_, columns) in zip(sentences, read, strict=True)
-        ]
+        if self.counts and _digest(text) != self._digest:
+            counts = counted(counts, text)
+        # Features of each word and place are equal wherever the word stands.
+        of_word = cache(self._of_word)
+        return [self._sentence(words, columns, counts, of_word) for words, columns in read]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the features that tokens can have.
@@ -318,13 +288,12 @@ class TokenFeatures(
     @override
     def save(self, path: str | PathLike[str]) -> None:
         fitted = self._as_fitted()
-        words, parameters = fitted._counts.table, dict(self._parameters)
+        words, parameters = fitted._counts, dict(self._parameters)
         if not isinstance(self._parameters["columns"], str):
             parameters["columns"] = fitted.columns_
         header = {
             "parameters": parameters,
             "columns": fitted.columns_,
-            "has_lost_letters": bool(fitted.has_lost_letters_),
             "digest": fitted._digest,
             "words": list(words),
         }
@@ -338,10 +307,9 @@ class TokenFeatures(
             loaded = cls(**header["parameters"])
             loaded._check_parameters()
             loaded.columns_ = [str(name) for name in header["columns"]]
-            loaded.has_lost_letters_ = bool(header["has_lost_letters"])
             loaded._digest = str(header["digest"])
             rows = map(tuple, arrays["counts"].tolist())
-            loaded._counts = WordCounts(dict(zip(header["words"], rows, strict=True)))
+            loaded._counts = dict(zip(header["words"], rows, strict=True))
             loaded._parameters = loaded.get_params()
         return loaded
 
@@ -371,78 +339,44 @@ class TokenFeatures(
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a column.")
 
-    def _places(self) -> list[int]:
-        """Return the places of the window, the token first."""
-        return [0, *(k for k in range(-self.window, self.window + 1) if k)]
-
-    def _spans(self) -> list[tuple[int, int]]:
-        """Return the spans of the values of a column that are one feature."""
-        low, high = -self.window, self.window + 1
-        sizes = range(1, self.column_ngrams + 1)
-        return [(a, a + n) for n in sizes for a in range(low, high - n + 1)]
-
-    def _spans_of_words(self) -> list[tuple[int, int]]:
-        sizes = range(2, self.word_ngrams + 1)
-        return [(a, a + n) for n in sizes for a in range(1 - n, 1)]
-
-    def _mended(self, words: list[str]) -> list[str]:
-        """Return words with one letter in place of all those that were lost in training."""
-        if not self.has_lost_letters_:
-            return words
-        return [_CAN_BE_LOST.sub(_LETTER, word) for word in words]
-
-    def _pairs(self, column: str) -> list[tuple[tuple[int, int], str]]:
-        """Return the places of a word and a value that are one feature, and its name."""
-        near = self._near_places() if self.column_pairs else []
-        places = [*((0, k) for k in near), *((k, 0) for k in near if k)]
-        return [((i, j), f"word[{i}]+{column}[{j}]") for i, j in places]
-
     def _sentence(
-        self, words: list[str], columns: dict[str, list[str]], counts: WordCounts, caches: Any
+        self,
+        words: list[str],
+        columns: dict[str, list[str]],
+        counts: WordCounts,
+        of_word: Callable[[str, int], dict[str, Any]],
     ) -> list[dict[str, Any]]:
-        n = len(words)
-        places = self._places()
+        n, low, high = len(words), -self.window, self.window + 1
+        places = [0, *(k for k in range(low, high) if k)]
+        near = [k for k in places if abs(k) <= 1]
         tokens: list[dict[str, Any]] = []
         for t in range(n):
             token: dict[str, Any] = {}
             for k in places:
-                at = t + k
-                if 0 <= at < n:
-                    cache = caches[k]
-                    of_word = cache.get(words[at])
-                    if of_word is None:
-                        of_word = cache[words[at]] = self._of_word(words[at], k)
-                    token.update(of_word)
+                if 0 <= t + k < n:
+                    token.update(of_word(words[t + k], k))
                 else:
-                    token[f"word[{k}]"] = _START if at < 0 else _END
+                    token[f"word[{k}]"] = _START if k < 0 else _END
             tokens.append(token)
-        if self.counts:
-            self._add_counts(tokens, words, counts)
-        lower = [word.lower() for word in words]
-        _add_spans(tokens, "word", lower, self._spans_of_words())
-        for name, values in columns.items():
-            _add_spans(tokens, name, values, self._spans())
-            around = [[_START, *texts, _END] for texts in (lower, values)]
-            for (i, j), pair in self._pairs(name):
-                ofs = (texts[1 + k : n + 1 + k] for texts, k in zip(around, (i, j), strict=True))
-                for token, both in zip(tokens, zip(*ofs, strict=True), strict=True):
-                    token[pair] = _JOIN.join(both)
-        return tokens
-
-    def _add_counts(
-        self, tokens: list[dict[str, Any]], words: list[str], counts: WordCounts
-    ) -> None:
-        bins = counts.elsewhere(words)
-        for t, (token, word, (_, capitals)) in enumerate(zip(tokens, words, bins, strict=True)):
+        bins = _bins_elsewhere(counts, words) if self.counts else []
+        for t, (_, capitals) in enumerate(bins):
             first = "first" if t == 0 else "inside"
-            token["case[0]"] = _JOIN.join([capitals, shape_of(word[:1]), first])
-            for k in self._near_places():
-                if 0 <= t + k < len(words):
-                    token[f"count[{k}]"], token[f"capitals[{k}]"] = bins[t + k]
-
-    def _near_places(self) -> list[int]:
-        """Return the places of the token and its neighbours in the window."""
-        return [k for k in self._places() if abs(k) <= 1]
+            tokens[t]["case[0]"] = _JOIN.join([capitals, shape_of(words[t][:1]), first])
+            for k in near:
+                if 0 <= t + k < n:
+                    tokens[t][f"count[{k}]"], tokens[t][f"capitals[{k}]"] = bins[t + k]
+        lower = [word.lower() for word in words]
+        for size in range(2, self.word_ngrams + 1):
+            for a in range(1 - size, 1):
+                _add_span(tokens, "word", lower, a, size)
+        for name, values in columns.items():
+            for size in range(1, self.column_ngrams + 1):
+                for a in range(low, high - size + 1):
+                    _add_span(tokens, name, values, a, size)
+            pairs = [*((0, k) for k in near), *((k, 0) for k in near if k)]
+            for i, j in pairs if self.column_pairs else ():
+                _add(tokens, f"word[{i}]+{name}[{j}]", _at(lower, i), _at(values, j))
+        return tokens
 
     def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
         """Return the words of a sentence, and the values of its columns."""
@@ -507,27 +441,27 @@ def shape_of(word: str) -> str:
     return "".join(kind for kind, _ in groupby(kinds))
 
 
-def _named(name: str, a: int, b: int) -> str:
-    return f"{name}[{a}]" if b - a == 1 else f"{name}[{a}:{b}]"
-
-
-def _add_spans(
-    tokens: list[dict[str, Any]], name: str, values: list[str], spans: list[tuple[int, int]]
+def _add_span(
+    tokens: list[dict[str, Any]], name: str, values: list[str], first: int, size: int
 ) -> None:
-    """Add the values of a column in spans around each token."""
-    if not spans:
-        return
-    low, high = min(a for a, _ in spans), max(b for _, b in spans)
-    padded = [*[_START] * -low, *values, *[_END] * (high - 1)]
-    for a, b in spans:
-        key, n = _named(name, a, b), b - a
-        start = a - low
-        if n == 1:
-            for t, token in enumerate(tokens):
-                token[key] = padded[start + t]
-        else:
-            for t, token in enumerate(tokens):
-                token[key] = _JOIN.join(padded[start + t : start + t + n])
+    """Add the values of a column in a span around each token."""
+    end = first + size
+    key = f"{name}[{first}]" if size == 1 else f"{name}[{first}:{end}]"
+    _add(tokens, key, *(_at(values, k) for k in range(first, end)))
+
+
+def _add(tokens: list[dict[str, Any]], key: str, *columns: list[str]) -> None:
+    """Add a feature of the values of some columns at each token."""
+    for token, texts in zip(tokens, zip(*columns, strict=True), strict=True):
+        token[key] = _JOIN.join(texts)
+
+
+def _at(values: list[str], k: int) -> list[str]:
+    """Return the values at a place relative to each token."""
+    n = len(values)
+    if k < 0:
+        return [*[_START] * min(-k, n), *values[: max(n + k, 0)]]
+    return [*values[k:], *[_END] * min(k, n)]
 
 
 def _tokens(sentence: Any) -> Iterable[Any]:

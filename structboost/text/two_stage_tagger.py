@@ -52,17 +52,7 @@ _DUST = 1e-9
 def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
     """Return the sequences as lists of dicts, the words of all tokens, and the lengths.
 
-    Parameters
-    ----------
-    X : sequence of sequences
-        Tokens as dicts, or data frames of a row for each token.
-    word : str
-        Name of the feature that holds the word.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a token is no dict, or has no word.
+    TypeError or ValueError if a token is no dict, or has no word.
     """
     sequences, words = [], []
     for i, sequence in enumerate(listed_sequences(X)):
@@ -133,44 +123,17 @@ def nearby_means(
     return np.asarray(np.round(totals / counts[:, None], _DIGITS))
 
 
-class TagLexicon:
-    """Weights of the tags of each word in training.
+def fractions(weights: FloatArray, rows: IntArray) -> FloatArray:
+    """Return the fraction of each tag for the words of some rows, NaN for words without weight.
 
-    Parameters
-    ----------
-    words : sequence of str, shape (n_words,)
-        The words.
-    weights : ndarray, shape (n_words, n_tags)
-        Total weight of the tokens of each word that have each tag.
+    ``weights`` has the weight of the tokens of each word that have each tag.  The row -1 stands for
+    words that are not there.
     """
-
-    def __init__(self, words: Sequence[str], weights: FloatArray) -> None:
-        self.words, self.weights = list(words), weights
-        self._rows = {word: k for k, word in enumerate(self.words)}
-
-    def rows(self, words: Sequence[str]) -> IntArray:
-        """Return the row of each word, -1 for words that are not here."""
-        return np.array([self._rows.get(word, -1) for word in words], np.int64)
-
-    def fractions(self, rows: IntArray, without: FloatArray | float = 0.0) -> FloatArray:
-        """Return the fraction of each tag for each word, NaN for words that are not here.
-
-        Parameters
-        ----------
-        rows : ndarray of int, shape (n_tokens,)
-            Rows of the words.
-        without : ndarray, shape (n_words, n_tags), or 0
-            Weights of a part of the same tokens, which are subtracted.
-
-        Returns
-        -------
-        fractions : ndarray, shape (n_tokens, n_tags)
-        """
-        weights = np.vstack([self.weights - without, np.zeros(self.weights.shape[1])])
-        totals = weights.sum(axis=1, keepdims=True)
-        # Differences of sums of equal weights are 0 up to rounding.
-        totals[totals < _DUST * max(1.0, totals.max(initial=0.0))] = np.nan
-        return np.asarray(np.round(weights / totals, _DIGITS)[rows])
+    weights = np.vstack([weights, np.zeros(weights.shape[1])])
+    totals = weights.sum(axis=1, keepdims=True)
+    # Differences of sums of equal weights are 0 up to rounding.
+    totals[totals < _DUST * max(1.0, totals.max(initial=0.0))] = np.nan
+    return np.asarray(np.round(weights / totals, _DIGITS)[rows])
 
 
 def with_tags(
@@ -307,44 +270,45 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         of_documents = _document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
-        held_out = _groups(estimator, of_documents)
+        held_out: dict[str, Any] = {}
+        is_own = isinstance(estimator, StructBoostTagger)
+        if of_documents is not None and is_own and estimator._holds_out():
+            held_out["groups"] = of_documents
         first = clone(estimator).fit(X, y, sample_weight=sample_weight, **held_out)
         self.classes_ = first.classes_
 
         with warnings.catch_warnings():
             if len(self.classes_) == 1:  # the first stage has warned
                 warnings.simplefilter("ignore", ConstantPredictionWarning)
-            training = []
+            training, n_weighted = [], max(1, np.count_nonzero(weights))
             for fold in range(int(folds.max()) + 1):
-                others = np.flatnonzero((folds != fold) & (weights > 0))
-                C = _smaller_C(estimator, first, len(others) / max(1, int((weights > 0).sum())))
-                training.append(
-                    (estimator, C, rows_of(X, others), rows_of(y, others), weights[others])
-                )
+                rest = np.flatnonzero((folds != fold) & (weights > 0))
+                tagger = _for_fold(estimator, first, len(rest) / n_weighted)
+                training.append((tagger, rows_of(X, rest), rows_of(y, rest), weights[rest]))
             place = np.repeat(np.arange(len(lengths)), lengths)
 
             def predict(tagger: Any, inside: NDArray[np.bool_]) -> FloatArray:
                 return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
-            _, probabilities = cross_fit(folds[place], _fitted, training, predict, n_jobs=n_jobs)
+            of_token = folds[place]
+            _, probabilities = cross_fit(of_token, _fitted, training, predict, n_jobs=n_jobs)
             tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
-            tags[tags == len(self.classes_)] = -1  # tags of sequences without weight alone
-
-            lexicon = TagLexicon(list(dict.fromkeys(words)), np.zeros(0))
-            rows = lexicon.rows(words)
+            is_known = tags < len(self.classes_)  # others have sequences without weight alone
+            is_known &= tags >= 0
+            self._rows = {word: row for row, word in enumerate(dict.fromkeys(words))}
+            rows = self._rows_of(words)
 
             def tag_weights(inside: NDArray[np.bool_]) -> FloatArray:
-                at, table = inside & (tags >= 0), np.zeros((len(lexicon.words), len(self.classes_)))
+                at, table = inside & is_known, np.zeros((len(self._rows), len(self.classes_)))
                 np.add.at(table, (rows[at], tags[at]), weights[place][at])
                 return table
 
-            lexicon.weights = tag_weights(np.ones(len(words), bool))
-            fractions = np.empty((len(words), len(self.classes_)))
+            self._weights = tag_weights(np.ones(len(words), bool))
+            lexicon = np.empty((len(words), len(self.classes_)))
             for fold in range(int(folds.max()) + 1):
-                inside = folds[place] == fold
-                fractions[inside] = lexicon.fractions(rows[inside], tag_weights(inside))
-            self._lexicon = lexicon
-            inputs = self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+                inside = of_token == fold
+                lexicon[inside] = fractions(self._weights - tag_weights(inside), rows[inside])
+            inputs = self._with_tags(X, words, lengths, probabilities, lexicon, of_documents)
             self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight, **held_out)
         self.first_ = first
         return self
@@ -443,8 +407,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
                 tagger.save(Path(folder) / name)
                 arrays[name] = np.frombuffer((Path(folder) / name).read_bytes(), np.uint8)
         header: dict[str, Any] = {name: getattr(self, name) for name in ("radius", "folds", "word")}
-        header["words"] = self._lexicon.words
-        arrays["lexicon"] = self._lexicon.weights
+        header["words"], arrays["lexicon"] = list(self._rows), self._weights
         _FORMAT.write(path, header, arrays)
 
     @override
@@ -467,7 +430,8 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
             )
             if arrays["lexicon"].shape[1] != len(first.classes_):
                 raise DamagedFileError("its lexicon has other tags")
-            loaded._lexicon = TagLexicon(list(map(str, header["words"])), arrays["lexicon"])
+            loaded._rows = {str(word): row for row, word in enumerate(header["words"])}
+            loaded._weights = arrays["lexicon"]
             loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
             loaded._radius, loaded._word = loaded.radius, loaded.word
         return loaded
@@ -509,8 +473,12 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         X, words, lengths = read_tokens(X, self._word)
         of_documents = _document_indices(documents, len(lengths))
         probabilities = self._probabilities(self.first_, X)
-        fractions = self._lexicon.fractions(self._lexicon.rows(words))
-        return self._with_tags(X, words, lengths, probabilities, fractions, of_documents)
+        lexicon = fractions(self._weights, self._rows_of(words))
+        return self._with_tags(X, words, lengths, probabilities, lexicon, of_documents)
+
+    def _rows_of(self, words: Sequence[str]) -> IntArray:
+        """Return the row of each word in the lexicon, -1 for words that are not there."""
+        return np.array([self._rows.get(word, -1) for word in words], np.int64)
 
     def _with_tags(
         self,
@@ -518,13 +486,13 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         words: list[str],
         lengths: IntArray,
         probabilities: FloatArray,
-        fractions: FloatArray,
+        lexicon: FloatArray,
         documents: IntArray | None,
     ) -> list[list[dict[str, Any]]]:
         """Return the tokens with the tags of their words nearby and in training."""
         means = nearby_means(words, lengths, probabilities, self._radius, documents)
         tags = self.classes_.tolist()
-        return with_tags(with_tags(X, "nearby", means, tags), "lexicon", fractions, tags)
+        return with_tags(with_tags(X, "nearby", means, tags), "lexicon", lexicon, tags)
 
     def _probabilities(self, tagger: Any, X: Sequence[Any]) -> FloatArray:
         """Return the probabilities of the tags of all tokens, 0 for tags unseen in training."""
@@ -541,28 +509,19 @@ def _document_indices(documents: Any, n_sequences: int) -> IntArray | None:
     return None if documents is None else group_indices(documents, "documents", n_sequences)
 
 
-def _smaller_C(estimator: Any, fitted: Any, fraction: float) -> float | None:
-    """Return the C of a fold, for which the C that was chosen on all sequences is scaled."""
-    if not isinstance(estimator, StructBoostTagger) or not isinstance(estimator.C, str):
-        return None
-    return float(fitted.C_) * fraction if np.isfinite(fitted.C_) else None
-
-
-def _groups(estimator: Any, documents: IntArray | None) -> dict[str, IntArray]:
-    """Return documents as an argument of ``fit`` where the tagger holds sequences out."""
-    if documents is None or not isinstance(estimator, StructBoostTagger):
-        return {}
-    return {"groups": documents} if estimator._holds_out() else {}
-
-
-def _fitted(estimator: Any, C: float | None, X: Any, y: Any, weights: FloatArray) -> Any:
+def _for_fold(estimator: Any, fitted: Any, fraction: float) -> Any:
+    """Return the tagger of a fold, with the C that was chosen on all sequences, scaled."""
     tagger = clone(estimator)
-    if C is not None:
-        # Without a choice of C only early stopping reads the scorer.
-        scoring = tagger.scoring if tagger.early_stopping else None
-        tagger.set_params(C=C, scoring=scoring)
     if isinstance(tagger, StructBoostTagger):
+        if isinstance(tagger.C, str) and np.isfinite(fitted.C_):
+            # Without a choice of C only early stopping reads the scorer.
+            scoring = tagger.scoring if tagger.early_stopping else None
+            tagger.set_params(C=float(fitted.C_) * fraction, scoring=scoring)
         tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
+    return tagger
+
+
+def _fitted(tagger: Any, X: Any, y: Any, weights: FloatArray) -> Any:
     return tagger.fit(X, y, sample_weight=weights)
 
 
