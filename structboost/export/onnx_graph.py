@@ -20,32 +20,28 @@ from structboost.learners.tree_table import WeightedTrees, single_thresholds
 Subtree = Any
 
 
-def _flattened(tree: Subtree) -> list[tuple[int, float, int, int, int, Any]]:
-    """List feature, threshold, missing left, children and, of a leaf, values of each node."""
-    if isinstance(tree, np.ndarray):
-        return [(0, 0.0, 0, 0, 0, tree)]
-    feature, threshold, *sides, missing_left = tree
-    nodes: list[Any] = [None]
-    places = []
-    for side in sides:
-        first = len(nodes)
-        places.append(first)
-        nodes += [(f, t, m, a + first, b + first, leaf) for f, t, m, a, b, leaf in _flattened(side)]
-    nodes[0] = (feature, threshold, missing_left, *places, None)
-    return nodes
-
-
 def attributes_of_trees(trees: Sequence[Subtree], n_channels: int) -> dict[str, Any]:
     """Return the attributes of the operator ``TreeEnsembleRegressor``."""
-    nodes, targets = [], []
+    nodes: list[Any] = []
+    targets: list[Any] = []
+
+    def add(tree: Subtree, t: int, first: int) -> int:
+        """Add a subtree, and return the index of its root in the tree."""
+        n = len(nodes) - first
+        if isinstance(tree, np.ndarray):
+            nodes.append((t, n, 0, "LEAF", 0.0, 0, 0, 0))
+            # A leaf without any value needs an entry as well.
+            used = np.flatnonzero(tree).tolist() or [0]
+            targets.extend((t, n, channel, float(tree[channel])) for channel in used)
+            return n
+        feature, threshold, left, right, missing = tree
+        nodes.append(None)
+        sides = add(left, t, first), add(right, t, first)
+        nodes[first + n] = (t, n, feature, "BRANCH_LEQ", threshold, *sides, missing)
+        return n
+
     for t, tree in enumerate(trees):
-        for n, (feature, threshold, missing, left, right, leaf) in enumerate(_flattened(tree)):
-            mode = "BRANCH_LEQ" if leaf is None else "LEAF"
-            nodes.append((t, n, feature, mode, threshold, left, right, missing))
-            if leaf is not None:
-                # A leaf without any value needs an entry as well.
-                used = np.flatnonzero(leaf).tolist() or [0]
-                targets += [(t, n, channel, float(leaf[channel])) for channel in used]
+        add(tree, t, len(nodes))
     names = (
         "treeids nodeids featureids modes values truenodeids falsenodeids missing_value_tracks_true"
     )
@@ -70,22 +66,24 @@ def attributes_of_double_trees(trees: Sequence[Subtree], n_channels: int) -> dic
     """
     nodes: list[Any] = []
     leaves: list[tuple[int, float]] = []
-    roots = []
-    for tree in trees:
-        for channel in np.flatnonzero(used_channels(tree)).tolist():
-            # Inner nodes and leaves have numbers of their own.
-            flat, places = _flattened(_with_root(tree)), []
-            n_nodes, n_leaves = len(nodes), len(leaves)
-            roots.append(n_nodes)
-            for *_, leaf in flat:
-                places.append(n_nodes if leaf is None else n_leaves)
-                n_nodes, n_leaves = n_nodes + (leaf is None), n_leaves + (leaf is not None)
-            for feature, threshold, missing, left, right, leaf in flat:
-                if leaf is not None:
-                    leaves.append((channel, float(leaf[channel])))
-                    continue
-                sides = [(places[n], int(flat[n][-1] is not None)) for n in (left, right)]
-                nodes.append((feature, threshold, missing, *sides[0], *sides[1]))
+
+    def add(tree: Subtree, channel: int) -> tuple[int, int]:
+        """Add a subtree, and return its index among nodes or leaves, and whether it is a leaf."""
+        if isinstance(tree, np.ndarray):
+            leaves.append((channel, float(tree[channel])))
+            return len(leaves) - 1, 1
+        feature, threshold, left, right, missing = tree
+        place = len(nodes)
+        nodes.append(None)
+        sides = *add(left, channel), *add(right, channel)
+        nodes[place] = (feature, threshold, missing, *sides)
+        return place, 0
+
+    roots = [
+        add(_with_root(tree), channel)[0]
+        for tree in trees
+        for channel in np.flatnonzero(used_channels(tree)).tolist()
+    ]
     names = (
         "featureids splits missing_value_tracks_true truenodeids trueleafs falsenodeids falseleafs"
     )
@@ -192,7 +190,6 @@ def _complete_tree(
 # of double precision in the second version only.
 _OPSET, _ML_OPSETS, _IR_VERSION = 17, {"float32": 3, "float64": 5}, 8
 _ML = "ai.onnx.ml"
-_INT64 = 7
 
 
 class Graph:
@@ -249,12 +246,8 @@ class Graph:
 
     def cast(self, value: str, dtype: Any = None) -> str:
         """Convert a value, by default to the type of numbers in the graph."""
-        element = self._onnx.helper.np_dtype_to_tensor_dtype(dtype or self.dtype)
+        element = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype or self.dtype))
         return self.add("Cast", value, to=element)
-
-    def whole(self, value: str) -> str:
-        """Convert a value to 64-bit integers."""
-        return self.add("Cast", value, to=_INT64)
 
     def columns(self, rows: str, indices: Any) -> str:
         """Select columns of a table."""
@@ -301,7 +294,7 @@ class Graph:
             is_category = self.add("And", is_category, self.add("Less", column, last))
             is_whole = self.add("Equal", column, self.add("Floor", column))
             is_category = self.add("And", is_category, is_whole)
-            code = self.whole(self.add("Where", is_category, column, last))
+            code = self.cast(self.add("Where", is_category, column, last), np.int64)
             blocks.append(self.add("Gather", self.constant(outside), code))
         return self.add("Concat", rows, *blocks, axis=1)
 

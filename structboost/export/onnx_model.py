@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import singledispatch, singledispatchmethod
+from functools import singledispatch
 from typing import Any
 
 import narwhals as nw
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from structboost._typing import FloatArray
 from structboost.export.onnx_graph import (
     Graph,
     Subtree,
@@ -29,6 +30,7 @@ from structboost.faces.table_forms import frame_of
 from structboost.faces.tables import TableFace
 from structboost.faces.tagger import StructBoostTagger
 from structboost.learners.active_feature import ActiveFeatureScores
+from structboost.learners.category_sets import SetColumns
 from structboost.learners.linear import HyperplaneTable
 from structboost.learners.lookup_table import LookupTable, SumOfScorers
 from structboost.learners.table import Scorer, WeightedLearners
@@ -203,7 +205,7 @@ def scores_of(graph: Graph, scorer: Scorer, rows: str, n_channels: int) -> str:
 
 
 class _Terms:
-    """Terms of a scorer while they are collected, with a method for each form of scorer.
+    """Terms of a scorer while they are collected.
 
     Attributes
     ----------
@@ -221,70 +223,53 @@ class _Terms:
         self.trees: list[Subtree] = []
         self.bias: Any = 0.0
 
-    @singledispatchmethod
     def take(self, scorer: Any) -> None:
-        """Collect a scorer.
+        """Collect a scorer, or raise TypeError if it has no form in ONNX."""
+        graph, rows = self._graph, self._rows
+        match scorer:
+            case SumOfScorers():
+                for term in scorer.terms:
+                    self.take(term)
+            case WeightedTrees(sets=None):
+                self._add_trees(trees_of_ensemble(scorer, graph.dtype))
+            case WeightedTrees(sets=SetColumns() as sets):
+                # Trees that read columns of sets after the features are a graph of their own.
+                rows, trees = graph.hstack_sets(rows, sets), replace(scorer, sets=None)
+                self.outputs.append(scores_of(graph, trees, rows, self._n_channels))
+            case LookupTable():
+                self._add_trees(trees_of_table(scorer, graph.dtype))
+                self.bias = self.bias + scorer.bias
+                if scorer.coefficients is not None and scorer.coefficients.any():
+                    self._take_linear(scorer.coefficients, scorer.span)
+            case ActiveFeatureScores():
+                # Weights of features of 0 and 1, of which some have none.
+                used = np.flatnonzero(scorer.place >= 0)
+                if len(used):
+                    gains = scorer.gains[scorer.place[used]]
+                    self._add_product(graph.columns(rows, used), gains)
+                self.bias = self.bias + scorer.base
+            case WeightedLearners(learners=HyperplaneTable() as planes):
+                side = graph.add("MatMul", rows, graph.constant(planes.coefficients.T))
+                is_right = graph.add("Greater", side, graph.constant(-planes.intercept))
+                step = (planes.right - planes.left)[:, None] * scorer.weights
+                self._add_product(graph.cast(is_right), step)
+                self.bias = self.bias + planes.left @ scorer.weights
+            case _:
+                learners = getattr(scorer, "learners", scorer)
+                raise TypeError(
+                    f"Weak learners of the type {type(learners).__name__} have no form in ONNX; "
+                    "train with 'stump', 'pair_tree', 'tree', 'linear', 'feature', 'lda', 'svm', "
+                    "'perceptron', or a list of these."
+                )
 
-        Raises
-        ------
-        TypeError
-            If ``scorer`` has no form in ONNX.
-        """
-        learners = getattr(scorer, "learners", scorer)
-        raise TypeError(
-            f"Weak learners of the type {type(learners).__name__} have no form in ONNX; train with "
-            "'stump', 'pair_tree', 'tree', 'linear', 'feature', 'lda', 'svm', 'perceptron', or a "
-            "list of these."
-        )
-
-    @take.register
-    def _take_sum(self, scorer: SumOfScorers) -> None:
-        for term in scorer.terms:
-            self.take(term)
-
-    @take.register
-    def _take_trees(self, scorer: WeightedTrees) -> None:
-        if scorer.sets is None:
-            self._add_trees(trees_of_ensemble(scorer, self._graph.dtype))
-            return
-        # Trees that read columns of sets after the features are a graph of their own.
-        rows, trees = self._graph.hstack_sets(self._rows, scorer.sets), replace(scorer, sets=None)
-        self.outputs.append(scores_of(self._graph, trees, rows, self._n_channels))
-
-    @take.register
-    def _take_table(self, scorer: LookupTable) -> None:
-        self._add_trees(trees_of_table(scorer, self._graph.dtype))
-        self.bias = self.bias + scorer.bias
-        if scorer.coefficients is None or not scorer.coefficients.any():
-            return
+    def _take_linear(self, coefficients: FloatArray, span: FloatArray | None) -> None:
         # Around the middle of the features, products are small, so rounding loses less.
-        middle = np.zeros(len(scorer.coefficients))
-        if scorer.span is not None:
-            middle = scorer.span.mean(axis=0).astype(self._graph.dtype)
+        middle = np.zeros(len(coefficients))
+        if span is not None:
+            middle = span.mean(axis=0).astype(self._graph.dtype)
         rows = self._graph.add("Sub", self._rows, self._graph.constant(middle))
-        self._add_product(rows, scorer.coefficients)
-        self.bias = self.bias + middle @ scorer.coefficients
-
-    @take.register
-    def _take_active(self, scorer: ActiveFeatureScores) -> None:
-        """Add the weights of features of 0 and 1, of which some have none."""
-        used = np.flatnonzero(scorer.place >= 0)
-        if len(used):
-            rows = self._graph.columns(self._rows, used)
-            self._add_product(rows, scorer.gains[scorer.place[used]])
-        self.bias = self.bias + scorer.base
-
-    @take.register
-    def _take_learners(self, scorer: WeightedLearners) -> None:
-        if not isinstance(scorer.learners, HyperplaneTable):
-            self.take(scorer.learners)
-        planes: Any = scorer.learners
-        graph = self._graph
-        side = graph.add("MatMul", self._rows, graph.constant(planes.coefficients.T))
-        is_right = graph.add("Greater", side, graph.constant(-planes.intercept))
-        step = (planes.right - planes.left)[:, None] * scorer.weights
-        self._add_product(graph.cast(is_right), step)
-        self.bias = self.bias + planes.left @ scorer.weights
+        self._add_product(rows, coefficients)
+        self.bias = self.bias + middle @ coefficients
 
     def _add_product(self, rows: str, coefficients: Any) -> None:
         self.outputs.append(self._graph.add("MatMul", rows, self._graph.constant(coefficients)))
@@ -325,7 +310,7 @@ def label_sets(
         with np.errstate(divide="ignore"):
             threshold = np.log(excess) - np.log(missing)
     is_in = graph.add("Greater", sharp, graph.constant(threshold))
-    return {"labels": graph.whole(is_in), "marginals": marginals}
+    return {"labels": graph.cast(is_in, np.int64), "marginals": marginals}
 
 
 def _add_listed_sets(
@@ -372,7 +357,7 @@ def _add_hierarchy(
     probable = _tree_of_labels(graph, sharp, above, levels, _softplus)
     given_parent = [graph.add("Sigmoid", total) for total in probable]
     return {
-        "labels": graph.whole(_down(graph, is_in, above, levels, "And")),
+        "labels": graph.cast(_down(graph, is_in, above, levels, "And"), np.int64),
         "marginals": _down(graph, given_parent, above, levels, "Mul"),
     }
 
@@ -500,7 +485,7 @@ def _add_classes(graph: Graph, estimator: Any, raw: str) -> dict[str, str]:
     """Add labels and probabilities of a classifier to its decision function."""
     outputs, is_binary = {"label": "", "scores": raw}, len(estimator.classes_) <= 2
     if is_binary:
-        index = graph.whole(graph.add("Greater", raw, graph.constant(0.0)))
+        index = graph.cast(graph.add("Greater", raw, graph.constant(0.0)), np.int64)
     else:
         index = graph.add("ArgMax", raw, axis=1, keepdims=0)
     if hasattr(estimator, "predict_proba"):
