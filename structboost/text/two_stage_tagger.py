@@ -280,7 +280,7 @@ class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
         with warnings.catch_warnings():
             if len(self.classes_) == 1:  # the first stage has warned
                 warnings.simplefilter("ignore", ConstantPredictionWarning)
-            training, n_weighted = [], max(1, np.count_nonzero(weights))
+            training, n_weighted = [], max(1, int(np.count_nonzero(weights)))
             for fold in range(int(folds.max()) + 1):
                 rest = np.flatnonzero((folds != fold) & (weights > 0))
                 tagger = _for_fold(estimator, first, len(rest) / n_weighted)
