@@ -6,8 +6,6 @@ compile (docs/decisions.md).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,28 +24,6 @@ from structboost.solvers.products import (
 _MAX_NEWTON_STEPS = 500
 
 
-class Curvature(NamedTuple):
-    """Products of cuts over the columns of positive weight, which one step passes to the next.
-
-    Parameters
-    ----------
-    cuts : ndarray of int64, shape (n_known,)
-        Rows of the matrix.
-    gram : ndarray, shape (n_known, n_known)
-    positive : ndarray of bool, shape (n_columns,)
-        The columns over which the products are taken.
-    """
-
-    cuts: IntArray
-    gram: FloatArray
-    positive: NDArray[np.bool_]
-
-
-def no_curvature(n_columns: int) -> Curvature:
-    """Make a curvature without products."""
-    return Curvature(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(n_columns, np.bool_))
-
-
 def proximal_step(
     matrix: FloatArray,
     losses: FloatArray,
@@ -56,10 +32,9 @@ def proximal_step(
     step: float,
     multipliers: FloatArray,
     tolerance: float,
-    curvature: Curvature,
     *,
     ordered: bool = False,
-) -> tuple[FloatArray, float, Curvature]:
+) -> tuple[FloatArray, float]:
     """Minimise ``sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)``, w >= 0.
 
     Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
@@ -78,8 +53,6 @@ def proximal_step(
         A feasible start, changed in place to the solution.
     tolerance : float
         Duality gap at which to stop.
-    known : Curvature
-        Products from the last step, for the same indices of cuts, which only save time.
     ordered : bool
         Whether the weights must not depend on BLAS, to the last bit
         (:mod:`structboost.solvers.products`), which is slower for many cuts.
@@ -88,63 +61,57 @@ def proximal_step(
     -------
     weights : ndarray, shape (n_columns,)
     gap : float
-    curvature : Curvature
     """
-    n_cuts = len(losses)
-    weights, positive = np.empty(len(center)), curvature.positive.copy()
-    order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
-    gap, n = _proximal_step(
-        (matrix.reshape(-1), losses),
+    weights, order = np.empty(len(center)), np.empty((2, len(losses) + 1), np.int32)
+    gap = _proximal_step(
+        matrix.reshape(-1),
+        losses,
         (budget, step),
         center,
         multipliers,
         tolerance,
-        (curvature.cuts, curvature.gram.reshape(-1)),
         weights,
-        (order, gram.reshape(-1), positive),
-        (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
+        order,
         ORDERED if ordered else BLAS,
     )
-    return weights, gap, Curvature(order[:n], gram[:n, :n].copy(), positive)
+    return weights, gap
 
 
 @compiled
 def _proximal_step(
-    cuts: tuple[FloatArray, FloatArray],
+    matrix: FloatArray,
+    losses: FloatArray,
     budget_and_step: tuple[float, float],
     center: FloatArray,
     multipliers: FloatArray,
     tolerance: float,
-    products: tuple[IntArray, FloatArray],
     weights: FloatArray,
-    curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
-    space: tuple[IntArray, IntArray],
+    space: NDArray[np.int32],
     sums: bool | None,
-) -> tuple[float, int]:
-    """Make the step, and return the gap and the number of cuts of the curvature.
+) -> float:
+    """Make the step, fill in weights and multipliers, and return the gap.
 
-    ``weights``, ``multipliers`` and ``curvature`` (order of its cuts, their products, positive
-    columns) are filled in.
+    ``space`` has room for indices and for pivots of LAPACK.
     """
-    matrix, losses = cuts
     budget, step = budget_and_step
-    order, gram, positive = curvature
-    # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
-    # first. Their rows stand together: a Newton step then touches them only, and a pass over all
-    # cuts finds the next.
-    n_cuts, n_columns = len(losses), len(center)
-    rows = np.empty(n_cuts * n_columns)
+    # Free cuts are those that had a multiplier.  Their rows stand together: a Newton step then
+    # touches them only, and a pass over all cuts finds the next.
+    n_cuts, n_columns, n_free = len(losses), len(center), 0
+    order, rows = np.empty(n_cuts, np.int64), np.empty(n_cuts * n_columns)
     level, in_order = np.empty(n_cuts), np.empty(n_cuts)
     slope, direction = np.empty(n_cuts), np.empty(n_cuts)
     unclipped, change = np.empty(n_columns), np.empty(n_columns)
-    n_known, n_free = _free_cuts(multipliers, products[0], products[1], order, gram)
-    for i in range(n_free):
-        in_order[i] = multipliers[order[i]]
-        _take_in(matrix, losses, order[i], i, level, rows, n_columns)
+    gram, positive = np.empty(n_cuts * n_cuts), np.zeros(n_columns, np.bool_)
+    for cut in range(n_cuts):
+        if multipliers[cut] > 0:
+            in_order[n_free] = multipliers[cut]
+            n_free = _take_in(matrix, losses, cut, n_free, order, level, rows)
     weighted_rows(n_free, n_columns, in_order, rows, unclipped, sums)
     for j in range(n_columns):
         unclipped[j] = center[j] - step + step * unclipped[j]
-    n_iterations = 0
+        positive[j] = unclipped[j] > 0
+    # Cuts whose products over the columns of positive weight are known.
+    n_known, n_iterations = 0, 0
     stuck = False
     while True:
         _clip(unclipped, weights)
@@ -157,10 +124,8 @@ def _proximal_step(
         if gap <= tolerance or stuck or n_iterations >= _MAX_NEWTON_STEPS:
             break
         if not is_free:
-            order[n_free] = steepest
             in_order[n_free] = 0.0
-            _take_in(matrix, losses, steepest, n_free, level, rows, n_columns)
-            n_free += 1
+            n_free = _take_in(matrix, losses, steepest, n_free, order, level, rows)
         begun = n_iterations
         while True:
             entering = _shortfalls(n_free, level, rows, weights, slope, sums)
@@ -189,7 +154,14 @@ def _proximal_step(
             if length <= 0:
                 stuck = True
                 break
-            _move(n_free, in_order, direction, length, budget)
+            total = 0.0
+            for i in range(n_free):
+                in_order[i] += length * direction[i]
+                if in_order[i] < 1e-14 * budget:
+                    in_order[i] = 0.0
+                total += in_order[i]
+            for i in range(n_free):
+                in_order[i] *= budget / total
             for j in range(n_columns):
                 unclipped[j] += (length * step) * change[j]
             _clip(unclipped, weights)
@@ -197,38 +169,7 @@ def _proximal_step(
         multipliers[i] = 0.0
     for i in range(n_free):
         multipliers[order[i]] = in_order[i]
-    return gap, n_known
-
-
-@compiled
-def _free_cuts(
-    multipliers: FloatArray,
-    known_cuts: IntArray,
-    known_gram: FloatArray,
-    order: IntArray,
-    gram: FloatArray,
-) -> tuple[int, int]:
-    """Find the cuts with a multiplier and their known products, and count both."""
-    n_cuts, n_all = len(multipliers), len(known_cuts)
-    n_known = 0
-    for i in range(n_all):
-        if multipliers[known_cuts[i]] > 0:
-            order[n_known] = known_cuts[i]
-            at = n_known * n_cuts
-            for j in range(n_all):
-                if multipliers[known_cuts[j]] > 0:
-                    gram[at] = known_gram[i * n_all + j]
-                    at += 1
-            n_known += 1
-    n_free = n_known
-    for cut in range(n_cuts):
-        is_known = not multipliers[cut] > 0
-        for i in range(n_known):
-            is_known |= order[i] == cut
-        if not is_known:
-            order[n_free] = cut
-            n_free += 1
-    return n_known, n_free
+    return float(gap)
 
 
 @compiled
@@ -237,14 +178,16 @@ def _take_in(
     losses: FloatArray,
     cut: int,
     at: int,
+    order: IntArray,
     level: FloatArray,
     rows: FloatArray,
-    n_columns: int,
-) -> None:
-    """Copy the loss and the row of a cut to those of the free cuts."""
-    level[at] = losses[cut]
+) -> int:
+    """Add a cut to the free cuts, with its loss and its row, and return their number."""
+    order[at], level[at] = cut, losses[cut]
+    n_columns = len(rows) // len(losses)
     for j in range(n_columns):
         rows[at * n_columns + j] = matrix[cut * n_columns + j]
+    return at + 1
 
 
 @compiled
@@ -343,13 +286,13 @@ def _newton_direction(
     slopes: tuple[FloatArray, float],
     entering: int,
     direction: FloatArray,
-    space: tuple[IntArray, IntArray],
+    space: NDArray[np.int32],
     sums: bool | None,
 ) -> None:
     """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
     n_cuts, gram, step = products
     slope, slack = slopes
-    index, pivots = space
+    index, pivots = space[0], space[1]
     trace = 0.0
     n, at = n_free, 0
     for i in range(n_free):
@@ -388,21 +331,6 @@ def _newton_direction(
         if n_left == n:
             return
         n = n_left
-
-
-@compiled
-def _move(
-    n_free: int, in_order: FloatArray, direction: FloatArray, length: float, budget: float
-) -> None:
-    total = 0.0
-    for i in range(n_free):
-        in_order[i] += length * direction[i]
-        if in_order[i] < 1e-14 * budget:
-            in_order[i] = 0.0
-        total += in_order[i]
-    scale = budget / total
-    for i in range(n_free):
-        in_order[i] *= scale
 
 
 @compiled
