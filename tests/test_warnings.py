@@ -30,39 +30,26 @@ from structboost.decisions import Choose
 from structboost.errors import ConstantPredictionWarning, EmptyModelWarning
 from structboost.objectives import StageWiseLikelihood
 from structboost.tasks import GraphInput
+from tests.helpers.four_faces import DATA, X, Y
 
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(200, 4))
-Y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(int)
-SEQUENCES = [X[i : i + 10] for i in range(0, 200, 10)]
-TAGS = [np.array(["a", "b"])[Y[i : i + 10]].tolist() for i in range(0, 200, 10)]
 
-CERTIFIED = {
-    "trainer": lambda n: StructBoost(
-        MulticlassTask(2), C=100, tol=1e-4, max_rounds=n).fit(X, Y),
-    "m_slack": lambda n: StructBoost(
-        MulticlassTask(2), C=100, tol=1e-4, max_rounds=n, formulation="m_slack").fit(X, Y),
-    "classifier": lambda n: StructBoostClassifier(
-        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(X, Y),
-    "chosen C": lambda n: StructBoostClassifier(
-        objective="hinge", tol=1e-6, max_iter=n).fit(X, Y),
-    "likelihood": lambda n: StructBoostClassifier(
-        objective="l1_log_loss", C=100, tol=1e-4, max_iter=n).fit(X, Y),
-    "ranker": lambda n: StructBoostRanker(
-        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(X, Y),
-    "tagger": lambda n: StructBoostTagger(
-        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(SEQUENCES, TAGS),
-    "label sets": lambda n: StructBoostMultiLabelClassifier(
-        objective="hinge", C=100, tol=1e-4, max_iter=n).fit(
-        X, np.column_stack((Y, 1 - Y, X[:, 0] > 0))),
-    "coordinate descent": lambda n: MultiBoostCWClassifier(C=100, tol=1e-6, max_rounds=n).fit(X, Y),
-}  # fmt: skip
+HINGE = {"objective": "hinge", "C": 100, "tol": 1e-4, "max_iter": 3}
+TRAINER = {"C": 100, "tol": 1e-4, "max_rounds": 3}
+CERTIFIED = [
+    *(face(**HINGE) for face in DATA),
+    StructBoostClassifier(objective="hinge", tol=1e-6, max_iter=3),
+    StructBoostClassifier(**HINGE | {"objective": "l1_log_loss"}),
+    StructBoost(MulticlassTask(3), **TRAINER),
+    StructBoost(MulticlassTask(3), **TRAINER, formulation="m_slack"),
+    MultiBoostCWClassifier(C=100, tol=1e-6, max_rounds=3),
+]
 
 
-@pytest.mark.parametrize("name", CERTIFIED)
-def test_a_certified_fit_that_runs_out_of_rounds_warns_with_gap_tol_and_remedy(name):
+@pytest.mark.parametrize("model", CERTIFIED, ids=repr)
+def test_a_certified_fit_that_runs_out_of_rounds_warns_with_gap_tol_and_remedy(model):
     with pytest.warns(ConvergenceWarning, match=r"gap of .*above tol = .*more\s+rounds"):
-        CERTIFIED[name](3)
+        model.fit(*DATA.get(type(model), (X, Y)))
 
 
 def test_fits_that_reach_tol_or_have_no_bound_do_not_warn():
@@ -71,18 +58,18 @@ def test_fits_that_reach_tol_or_have_no_bound_do_not_warn():
         StructBoostClassifier(objective="hinge", C=10, tol=0.2).fit(X, Y)
         StructBoostClassifier(max_iter=2).fit(X, Y)
         StructBoostRanker(max_iter=2).fit(X, Y)
-        StructBoost(MulticlassTask(2), C=10, callbacks=[lambda *_: True]).fit(X, Y)
+        StructBoost(MulticlassTask(3), C=10, callbacks=[lambda *_: True]).fit(X, Y)
 
 
 def test_a_path_warns_for_each_fit_that_runs_out_of_rounds():
     with pytest.warns(ConvergenceWarning) as found:
-        StructBoost(MulticlassTask(2), C=1.0, tol=1e-6, max_rounds=2).path(X, Y, [10, 100])
-    assert len([one for one in found if one.category is ConvergenceWarning]) == 2
+        StructBoost(MulticlassTask(3), C=1.0, tol=1e-6, max_rounds=2).path(X, Y, [10, 100])
+    assert [warning.category for warning in found].count(ConvergenceWarning) == 2
 
 
-RARE = np.arange(200) < 4
+RARE = np.arange(150) < 4
 # A feature of two values, which the rare outputs do not depend on.
-COIN = (np.arange(200) % 2).astype(float)[:, None]
+COIN = (np.arange(150) % 2).astype(float)[:, None]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +80,7 @@ COIN = (np.arange(200) % 2).astype(float)[:, None]
             MulticlassTask(2), C=np.inf, formulation=StageWiseLikelihood(), max_rounds=3
         ).fit(COIN, RARE.astype(int)),
         lambda: StructBoostTagger(max_iter=1, max_depth=1).fit(
-            SEQUENCES, np.where(RARE, "b", "a").reshape(20, 10).tolist()
+            np.split(X, 30), np.where(RARE, "b", "a").reshape(30, 5).tolist()
         ),
         lambda: StructBoostMultiLabelClassifier(max_iter=1, max_depth=1).fit(
             X, np.column_stack((RARE, np.roll(RARE, 20)))
@@ -162,7 +149,7 @@ def constant_scores(task, inputs):
 
 
 ONE_OUTPUT = {
-    "classes": (MulticlassTask(3), X, np.arange(200) % 3),
+    "classes": (MulticlassTask(3), X, np.arange(150) % 3),
     "chains": (
         ChainTask(2),
         [X[:3], X[:5], X[:1]],

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas
+import polars
 
 from tests.battery.checked_face import behaviour, same, unequal
 from tests.battery.examples_of_tasks import BAD
@@ -31,8 +33,14 @@ def sample_weights(face):
         model = face.fit(face.fresh(), face.examples, sample_weight=weights)
         return face.responses(model, face.examples.X)
 
-    if difference := unequal(face.expected, responses(np.ones(n))):
-        yield f"weights of one give other results of {difference}"
+    for ones in (
+        np.ones(n),
+        [1] * n,
+        pandas.Series([1] * n, dtype="Int64"),
+        polars.Series([1] * n),
+    ):
+        if difference := unequal(face.expected, responses(ones)):
+            yield f"weights of one as {type(ones)} give other results of {difference}"
     if not unequal(face.expected, responses(np.geomspace(1e-3, 1e3, n))):
         yield "weights from 0.001 to 1000 change nothing"
     for name, weights in (
@@ -46,6 +54,8 @@ def sample_weights(face):
         ("a generator", (1.0 for _ in range(n))),
         ("two columns", np.ones((n, 2))),
         ("complex", np.ones(n) * 1j),
+        ("dates", np.full(n, "2020", "M8[Y]")),
+        ("masked", np.ma.MaskedArray(np.ones(n), mask=np.arange(n) == 3)),
     ):
         fault = face.refusal(["sample_weight"], partial(responses, weights))
         if fault:

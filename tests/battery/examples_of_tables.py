@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 from scipy import sparse
 
 from tests.battery.examples_of_tasks import (
@@ -14,16 +20,58 @@ from tests.battery.examples_of_tasks import (
     arrays,
     columns,
     frames,
-    optional,
+    other_frames,
     spoilt,
 )
 
 
-class Tables(Kind):
-    """Faces whose inputs are tables of numbers.
+def bad_tables(X):
+    """Iterate over tables of the size of a table, which no face takes."""
+    frame, days = pandas.DataFrame(X, columns=list("abcd")), [datetime.date(2020, 1, 1)] * len(X)
+    for name, column in {
+        "bytes": [b"a"] * len(X), "texts and numbers": ["a", 1] * (len(X) // 2), "dates": days,
+        "times": pandas.Timestamp("2020"), "durations": pandas.Timedelta(1),
+        "complex numbers": 1j, "lists": [[1]] * len(X),
+    }.items():  # fmt: skip
+        yield f"a column of {name}", frame.assign(b=column)
+    yield "polars dates", polars.from_pandas(frame.assign(b=days))
+    yield "Arrow lists", pyarrow.Table.from_pandas(frame.assign(b=[[1]] * len(X)))
+    yield "a lazy frame", polars.from_pandas(frame).lazy()
+    yield "a column", frame["a"]
+    yield "a column of polars", polars.Series(X[:, 0])
+    yield "a column of Arrow", pyarrow.chunked_array([X[:, 0]])
+    yield "a row", X[0]
+    yield "a row of a frame", frame.iloc[0]
+    yield "three axes", X[:, :, None]
+    yield "no rows", frame[:0]
+    yield "no columns", frame[[]]
+    yield "polars without columns", polars.DataFrame()
+    yield "texts of numbers", X.astype(str)
+    yield "complex sparse numbers", sparse.csr_array(X + 1j)
+    yield "sparse NaN", sparse.csr_array(np.where(X == 1, np.nan, X))
 
-    More forms of tables are those of ``tests/faces/test_tables_of_all_faces.py``.
-    """
+    yield "fields", np.zeros(len(X), [("a", float)])
+    yield "a sparse row", sparse.coo_array(X[:, 0])
+    yield "rows of a frame", [frame.iloc[i] for i in range(len(X))]
+    yield "dicts", [{"a": 1.0}] * len(X)
+    yield "two columns of a name", frame.set_axis(list("abca"), axis=1)
+    yield "two levels", frame.set_axis(pandas.MultiIndex.from_product([["a", "b"], [1, 2]]), axis=1)
+    yield "names of texts and numbers", frame.set_axis(["a", 1, "c", "d"], axis=1)
+    large = X.astype(np.int64)
+    large[3] = 2**53 + 1
+    for name, table in {
+        "int64": large, "uint64": np.abs(large).astype(np.uint64), "list": large.tolist(),
+        "larger": [[2**70 + 1, 1, 1, 1]] * len(X), "huge": [[10**400, 1, 1, 1]] * len(X),
+        "sparse": sparse.csr_array(large), "masked": np.ma.MaskedArray(large, mask=large == 2),
+        **dict(other_frames(pandas.DataFrame(large, columns=list("abcd")))),
+        "sparse columns": pandas.DataFrame(large).astype(pandas.SparseDtype("int64", 0)),
+        "objects": pandas.DataFrame(large).astype(object),
+    }.items():  # fmt: skip
+        yield f"whole numbers that floats merge, {name}", table
+
+
+class Tables(Kind):
+    """Faces whose inputs are tables of numbers."""
 
     n_rows, n_columns = 48, 4
 
@@ -37,10 +85,17 @@ class Tables(Kind):
         return Examples(X, self.outputs(X, random))
 
     def twins_of_inputs(self, X):
-        yield from arrays(X, "float32", "int8", ">f8", "object")
+        yield from arrays(X, "float32", "float16", "longdouble", "int8", ">f8", "object")
+        for number in (Decimal, Fraction):
+            yield f"{number}", np.vectorize(number, [object])(X)
         yield "list of arrays", list(X)
-        yield "scipy csr_array", sparse.csr_array(X)
+        for form in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia"):
+            yield form, sparse.csr_array(X).asformat(form)
         yield from frames(X)
+
+    def odd_inputs(self, X):
+        yield from super().odd_inputs(X)
+        yield from bad_tables(X)
 
     def spoilt_inputs(self, X):
         row = X[BAD].copy()
@@ -59,8 +114,7 @@ class Classes(Tables):
 
     def named_outputs(self, y):
         yield "array", y, ["ash", "birch", "cedar"]
-        if pandas := optional("pandas"):
-            yield "categories", pandas.Series(y).astype("category"), ["ash", "birch", "cedar"]
+        yield "categories", pandas.Series(y).astype("category"), ["ash", "birch", "cedar"]
 
     def outputs(self, X, random):
         noisy = X[:, 0] + random.normal(size=len(X))
@@ -79,6 +133,57 @@ class Classes(Tables):
 
     def measure(self, y, responses, more):
         return np.mean(np.asarray(y) == np.asarray(responses["predict"]))
+
+
+class MixedColumns(Classes):
+    """Faces of frames of numbers with gaps, categories with gaps, and truth values."""
+
+    def draw(self, random, times=1):
+        X, y, _ = vars(super().draw(random, times)).values()
+        return Examples(
+            pandas.DataFrame(
+                {
+                    "width": np.where(X[:, 0] % 5, X[:, 0] / 2, np.nan),
+                    "colour": np.array(["red", "green", "blue", None], object)[
+                        X[:, 1].astype(int) % 4
+                    ],
+                    "is wide": X[:, 2] > 2,
+                }
+            ),
+            y,
+        )
+
+    def twins_of_inputs(self, X):
+        yield "objects", X.to_numpy(object)
+        yield "lists", X.astype(object).to_numpy().tolist()
+
+        colour = pandas.Categorical(X["colour"], ["red", "blue", "green", "unused"], ordered=True)
+        yield "ordered categories", X.assign(colour=colour)
+        for dtype in ("category", "string", "string[pyarrow]", "object"):
+            yield f"{dtype}", X.astype({"colour": dtype})
+        for dtype in ("boolean", "bool[pyarrow]", "int8", "object"):
+            yield f"{dtype}", X.astype({"is wide": dtype})
+        for dtype in ("Float64", "double[pyarrow]", "float32"):
+            yield f"{dtype}", X.astype({"width": dtype})
+        for missing in (None, pandas.NA):
+            yield f"{missing}", X.astype(object).where(X.notna(), missing)
+        yield from other_frames(X)
+        frame = polars.from_pandas(X)
+        for dtype in (polars.Categorical, polars.Enum(["red", "green", "blue"])):
+            yield f"polars {dtype}", frame.cast({"colour": dtype})
+        arrow = pyarrow.table(frame.to_dict(as_series=False))
+        for dtype in (pyarrow.large_string(), pyarrow.dictionary(pyarrow.int8(), pyarrow.string())):
+            column = pyarrow.array(arrow["colour"].to_pylist(), dtype)
+            yield f"Arrow {dtype}", arrow.set_column(1, "colour", column)
+
+    def odd_inputs(self, X):
+        yield "another column", X.rename(columns={"width": "girth"})
+        yield "a column less", X[["width", "is wide"]]
+
+    def spoilt_inputs(self, X):
+        changed = X.copy()
+        changed.loc[BAD, "width"] = np.inf
+        yield "an infinite number", changed
 
 
 class Grades(Tables):
@@ -115,10 +220,8 @@ class LabelSets(Tables):
         lists = [[names[k] for k in np.flatnonzero(row)] for row in y]
         yield "lists of labels", lists, sorted(names)
         yield "sets of labels", [set(one) for one in lists], sorted(names)
-        if pandas := optional("pandas"):
-            yield "pandas frame", pandas.DataFrame(y, columns=names), names
-        if polars := optional("polars"):
-            yield "polars frame", polars.DataFrame(dict(zip(names, y.T, strict=True))), names
+        yield "pandas frame", pandas.DataFrame(y, columns=names), names
+        yield "polars frame", polars.from_numpy(y, names), names
 
     def outputs(self, X, random):
         return (X[:, :3] + 2 * random.normal(size=(len(X), 3)) > 0).astype(int)

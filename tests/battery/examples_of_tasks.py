@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
+from collections import UserList, deque
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals
 import numpy as np
+import pandas
+import polars
+import pyarrow
+from PIL import Image
 
 # Example that is spoilt, in order to see whether the message has its index.
 BAD = 37
-
-
-def optional(name):
-    """Return a module, or None if it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
 
 
 @dataclass(frozen=True)
@@ -69,15 +66,19 @@ def arrays(array, *dtypes):
     yield "read-only array", read_only(array)
     yield "Fortran array", np.asfortranarray(array)
     yield "strided array", np.repeat(array, 2, axis=-1)[..., ::2]
+    yield "reversed array", array[::-1].copy()[::-1]
     yield "masked array", np.ma.masked_array(array)
+    yield "minus zero", np.where(array == 0, -0.0, array)
 
 
 def containers(values):
     """Iterate over a list in other containers of the same objects."""
     yield "tuple", tuple(values)
+    yield "deque", deque(values)
+    yield "user list", UserList(values)
+    yield "values of a dict", dict(enumerate(values)).values()
     yield "array of objects", array_of(values)
-    if pandas := optional("pandas"):
-        yield "Series", pandas.Series(list(values), index=range(100, 100 + len(values)))
+    yield "Series", pandas.Series(list(values), index=range(100, 100 + len(values)))
 
 
 def read_only(array):
@@ -120,36 +121,41 @@ def each_array(change, value):
 
 def frames(X, names=("a", "b", "c", "d")):
     """Iterate over data frames of a table of whole numbers."""
-    names = list(names)[: X.shape[1]]
-    if pandas := optional("pandas"):
-        frame = pandas.DataFrame(X, columns=names, index=range(100, 100 + len(X)))
-        yield "pandas frame", frame
-        for dtype in ("Int64", "Float32", "int8", "object"):
-            yield f"pandas frame of {dtype}", frame.astype(dtype)
-        if optional("pyarrow"):
-            yield "pandas frame of Arrow", frame.astype("double[pyarrow]")
-        yield "pandas frame, sparse", frame.astype(pandas.SparseDtype(float, 0.0))
-    columns_by_name = dict(zip(names, np.asarray(X).T, strict=True))
-    if polars := optional("polars"):
-        yield "polars frame", polars.DataFrame({k: v.copy() for k, v in columns_by_name.items()})
-    if arrow := optional("pyarrow"):
-        yield "Arrow table", arrow.table({k: v.copy() for k, v in columns_by_name.items()})
+    frame = pandas.DataFrame(X, columns=names[: X.shape[1]], index=range(100, 100 + len(X)))
+    yield "pandas frame", frame
+    for dtype in ("Int64", "Float32", "float16", "int8", "object", "double[pyarrow]"):
+        yield f"pandas frame of {dtype}", frame.astype(dtype)
+    sparse = pandas.SparseDtype(float, 0.0)
+    yield "pandas frame, sparse", frame.astype(sparse)
+    yield "pandas frame, one column sparse", frame.astype({frame.columns[0]: sparse})
+    yield from other_frames(frame)
+
+
+def other_frames(frame):
+    """Iterate over a frame of pandas in other libraries."""
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    yield "polars frame", polars.from_pandas(frame)
+    yield "narwhals frame", narwhals.from_native(polars.from_pandas(frame))
+    yield "Arrow table", table
+    yield "Arrow chunks", pyarrow.concat_tables([table[:7], table[7:]])
+    yield "Arrow batch", pyarrow.RecordBatch.from_pandas(frame, preserve_index=False)
 
 
 def columns(y):
     """Iterate over columns of data frames."""
-    if pandas := optional("pandas"):
-        column = pandas.Series(y, index=range(100, 100 + len(y)))
-        yield "pandas Series", column
-        yield "pandas Series of objects", column.astype(object)
-        yield "pandas categories", column.astype("category")
-        yield "pandas frame of one column", column.to_frame("label")
-        if y.dtype.kind == "U":
-            yield "pandas strings", column.astype("string")
-    if polars := optional("polars"):
-        yield "polars Series", polars.Series(y.tolist())
-    if arrow := optional("pyarrow"):
-        yield "Arrow array", arrow.array(y.tolist())
+    column = pandas.Series(y, index=range(100, 100 + len(y)))
+    yield "pandas Series", column
+    yield "pandas Series of objects", column.astype(object)
+    yield "pandas categories", column.astype("category")
+    yield "pandas Categorical", pandas.Categorical(y)
+    yield "pandas Index", pandas.Index(y)
+    yield "pandas frame of one column", column.to_frame("label")
+    if y.dtype.kind == "U":
+        yield "pandas strings", column.astype("string")
+        yield "polars categories", polars.Series(y.tolist(), dtype=polars.Categorical)
+    yield "polars Series", polars.Series(y.tolist())
+    yield "Arrow array", pyarrow.array(y.tolist())
+    yield "Arrow chunks", pyarrow.chunked_array([y.tolist()])
 
 
 class Kind:
@@ -280,12 +286,10 @@ class Images(Kind):
         yield "one array", np.stack(X)
         yield "Fortran arrays", [np.asfortranarray(x) for x in X]
         yield "read-only arrays", [read_only(x) for x in X]
-        if pictures := optional("PIL.Image"):
-            yield "PIL images", [pictures.fromarray(x) for x in X]
+        yield "PIL images", [Image.fromarray(x) for x in X]
 
     def twins_of_outputs(self, y):
         yield "tuple", tuple(y)
         yield "arrays of int64", [mask.astype(np.int64) for mask in y]
         yield "arrays of bool", [mask.astype(bool) for mask in y]
-        if pictures := optional("PIL.Image"):
-            yield "PIL images", [pictures.fromarray(mask) for mask in y]
+        yield "PIL images", [Image.fromarray(mask) for mask in y]

@@ -35,7 +35,7 @@ from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
 from structboost.tasks import GraphInput
 from structboost.text import TokenFeatures, TwoStageTagger
 from tests.battery.examples_of_sequences import Sentences, Tags, TagsOfDicts
-from tests.battery.examples_of_tables import Classes, Costs, Grades, LabelSets
+from tests.battery.examples_of_tables import Classes, Costs, Grades, LabelSets, MixedColumns
 from tests.battery.examples_of_tasks import Images, TaskExamples
 
 N = 42
@@ -66,6 +66,16 @@ FACES = {
     "StructBoostClassifier": (StructBoostClassifier(max_iter=4), Classes()),
     "StructBoostClassifier, hinge": (
         StructBoostClassifier(**HINGE, max_iter=6), Classes(),
+    ),
+    "StructBoostClassifier, frames": (StructBoostClassifier(max_iter=4), MixedColumns()),
+    "StructBoostClassifier, hinge, frames": (
+        StructBoostClassifier(**HINGE, max_iter=6), MixedColumns(),
+    ),
+    "StructBoostClassifier, svm": (
+        StructBoostClassifier(objective="svm", C=1.0), MixedColumns(), NO_PROBABILITIES,
+    ),
+    "StructBoostClassifier, linear": (
+        StructBoostClassifier(weak_learner="linear", C=1.0), MixedColumns(),
     ),
     "MultiBoostCWClassifier": (MultiBoostCWClassifier(max_rounds=4), Classes()),
     "MultiBoostClassifier": (
@@ -101,6 +111,9 @@ FACES = {
     "StructBoostTagger": (StructBoostTagger(max_iter=2), Tags()),
     "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), Tags()),
     "StructBoostTagger, dicts": (StructBoostTagger(), TagsOfDicts()),
+    "StructBoostTagger, dicts, l1": (
+        StructBoostTagger(objective="l1_log_loss", C=5.0, max_iter=4), TagsOfDicts(),
+    ),
     "TwoStageTagger": (
         TwoStageTagger(StructBoostTagger(C=1.0), folds=2), TagsOfDicts(), TWO_STAGES,
     ),

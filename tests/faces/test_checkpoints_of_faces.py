@@ -9,42 +9,18 @@ import pytest
 
 from structboost import (
     StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
-    StructBoostTagger,
 )
 from structboost.errors import CheckpointError
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.four_faces import FOUR, Y, examples
 
-RNG = np.random.default_rng(0)
-N = 100
-X = RNG.normal(size=(N, 4))
-CLASSES = ((X[:, 0] - X[:, 1] + RNG.normal(size=N)) > 0) + (X[:, 2] > 0.5)
-OTHER = np.where(np.arange(N) == 7, (CLASSES + 1) % 3, CLASSES)
-QUERIES = np.repeat(np.arange(10), 10)
+OTHER = np.where(np.arange(150) == 7, Y == 0, Y).astype(int)
 
 
-def examples(face, classes):
-    if face is StructBoostMultiLabelClassifier:
-        return X, np.column_stack([classes == c for c in range(3)]).astype(int)
-    if face is StructBoostRanker:
-        return X, classes, QUERIES
-    if face is StructBoostTagger:
-        return np.split(X, 20), np.split(classes, 20)
-    return X, classes
-
-
-FACES = (
-    StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
-    StructBoostTagger,
-)
 PARAMETERS = (
     {},
     {"objective": "hinge"},
-    {"objective": "hinge", "C": 5.0},
-    {"objective": "hinge", "weak_learner": ["linear", "stump"]},
+    {"objective": "hinge", "C": 5.0, "weak_learner": ["linear", "stump"]},
     {"objective": "hinge", "weak_learner": "tree"},
 )
 
@@ -59,11 +35,11 @@ def fitted(face, classes, **parameters):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parameters", PARAMETERS)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", FOUR)
 def test_a_fit_with_more_rounds_resumes_from_its_checkpoint(face, parameters, tmp_path):
     path = tmp_path / "run.npz"
-    first = fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
-    more = fitted(face, CLASSES, checkpoint=path, max_iter=12, **parameters)
+    first = fitted(face, Y, checkpoint=path, max_iter=3, **parameters)
+    more = fitted(face, Y, checkpoint=path, max_iter=12, **parameters)
     assert more.C_ == first.C_
     assert getattr(more, "C_path_", None) == getattr(first, "C_path_", None)
     # A small C that is chosen may need fewer rounds.
@@ -74,19 +50,19 @@ def test_a_fit_with_more_rounds_resumes_from_its_checkpoint(face, parameters, tm
     known = dict(parameters)
     if np.isfinite(more.C_):
         known |= {"C": more.C_, "weak_learner": more.learner_.split("+")}
-    whole = fitted(face, CLASSES, max_iter=12, **known)
+    whole = fitted(face, Y, max_iter=12, **known)
     assert more.objective_ == whole.objective_
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parameters", PARAMETERS)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", FOUR)
 def test_a_checkpoint_of_other_outputs_is_refused(face, parameters, tmp_path):
     path = tmp_path / "run.npz"
-    fitted(face, CLASSES, checkpoint=path, max_iter=2, **parameters)
+    fitted(face, Y, checkpoint=path, max_iter=2, **parameters)
     with pytest.raises(CheckpointError, match="other data or parameters"):
         fitted(face, OTHER, checkpoint=path, max_iter=2, **parameters)
-    fitted(face, CLASSES, checkpoint=path, max_iter=3, **parameters)
+    fitted(face, Y, checkpoint=path, max_iter=3, **parameters)
 
 
 @pytest.mark.slow
@@ -104,20 +80,20 @@ def test_a_checkpoint_of_other_outputs_is_refused(face, parameters, tmp_path):
 )
 def test_a_checkpoint_with_a_crafted_choice_is_refused(choice, tmp_path):
     path = tmp_path / "run.npz"
-    fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=2, objective="hinge")
+    fitted(StructBoostClassifier, Y, checkpoint=path, max_iter=2, objective="hinge")
     header, arrays = taken_apart(path.read_bytes())
     header["choice"] = header["choice"] | choice if choice else {}
     path.write_bytes(put_together(header, arrays, sealed=True))
     with pytest.raises(CheckpointError, match="remove it, or give another path"):
-        fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
+        fitted(StructBoostClassifier, Y, checkpoint=path, max_iter=3, objective="hinge")
 
 
 @pytest.mark.slow
 def test_a_choice_on_other_folds_is_repeated(tmp_path):
     path = tmp_path / "run.npz"
-    fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
+    fitted(StructBoostClassifier, Y, checkpoint=path, max_iter=3, objective="hinge")
     header, arrays = taken_apart(path.read_bytes())
     header["choice"]["between"] = "others"
     path.write_bytes(put_together(header, arrays, sealed=True))
-    again = fitted(StructBoostClassifier, CLASSES, checkpoint=path, max_iter=3, objective="hinge")
+    again = fitted(StructBoostClassifier, Y, checkpoint=path, max_iter=3, objective="hinge")
     assert again.C_path_[0]["seconds"] != header["choice"]["records"][0]["seconds"]

@@ -21,7 +21,6 @@ from structboost import (
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
     MulticlassTask,
-    check_task,
 )
 from structboost.learners.stump import StumpFamily
 from structboost.learners.terms import Terms
@@ -42,27 +41,17 @@ FACES = [
 ]
 
 
-class Enumerated(CodedTask):
-    """Lists all classes, so that check_task compares the argmax with each."""
-
-    def outputs(self, x):
-        return range(self.n_classes)
-
-
 # -- codings ----------------------------------------------------------------------------------
 
 
-def test_exhaustive_codes_are_all_splits():
-    for n_classes in (2, 3, 5):
-        code = exhaustive_code(n_classes)
-        assert code.shape == (n_classes, 2 ** (n_classes - 1) - 1)
-        assert (
-            len({tuple(column * column[0]) for column in code.T.tolist() and code.T})
-            == code.shape[1]
-        )
-        # Any two words differ in 2^(n - 2) bits.
-        distances = (code[:, None] != code[None]).sum(axis=2)
-        assert set(distances[~np.eye(n_classes, dtype=bool)]) == {2 ** (n_classes - 2)}
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_exhaustive_codes_are_all_splits(n_classes):
+    code = exhaustive_code(n_classes)
+    assert code.shape == (n_classes, 2 ** (n_classes - 1) - 1)
+    assert len(np.unique(code * code[0], axis=1).T) == code.shape[1]
+    # Any two words differ in 2^(n - 2) bits.
+    distances = (code[:, None] != code[None]).sum(axis=2)
+    assert set(distances[~np.eye(n_classes, dtype=bool)]) == {2 ** (n_classes - 2)}
 
 
 @pytest.mark.slow
@@ -87,14 +76,6 @@ def test_words_differ_and_columns_split(coding, n_classes):
 def test_bad_codings_are_named(coding, message):
     with pytest.raises(ValueError, match=message):
         coding_matrix(coding, 3, np.random.RandomState(0))
-
-
-@pytest.mark.slow
-def test_coded_task_keeps_the_contract():
-    rng = np.random.default_rng(0)
-    for n_classes in (2, 3, 5):
-        task = Enumerated(exhaustive_code(n_classes))
-        check_task(task, rng.normal(size=(8, 2)), rng.integers(0, n_classes, 8))
 
 
 # -- the norm-bounded master ------------------------------------------------------------------
@@ -189,14 +170,10 @@ def test_another_theta_keeps_proportions_and_reaches_its_optimum(pairs, start):
 def test_a_stage_that_separates_no_pair_changes_nothing():
     y = np.arange(12) % 3
     booster = StageWiseBooster(problem_of(MulticlassTask(3), y), "outputs")
-    first = booster.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
+    booster.add_responses("x", np.where(y == 0, 1, -1)[None].astype(np.int8))
     # The same sign for all classes, then the first class against the others.
-    terms = Terms(
-        np.repeat([0, 1], 3),
-        np.full(6, first),
-        np.tile(np.arange(3), 2),
-        np.array([1.0, 1, 1, 1, -1, -1]),
-    )
+    signs = np.array([1.0, 1, 1, 1, -1, -1])
+    terms = Terms(np.repeat([0, 1], 3), np.zeros(6, int), np.tile(np.arange(3), 2), signs)
     booster.add_columns({"x": terms}, 2)
     before = booster.primal
     booster.step(np.array([0]))
@@ -282,26 +259,19 @@ def test_stage_wise_mo_is_algorithm_1():
     X = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(3)[y] @ np.ones((3, 4))
     model = AdaBoostMOClassifier(max_rounds=5).fit(X, y)
     words = exhaustive_code(3)[y].astype(float)
+    stumps = np.array([np.where(X[:, f] <= t, -1.0, 1.0) for f in range(4) for t in X[:, f]])
     u = np.full(words.shape, 1 / words.size)
     scores = np.zeros(words.shape)
-    for stage in range(5):
+    for record in model.history_:
         u /= u.sum()
-        h = np.empty_like(words)
-        for bit in range(words.shape[1]):
-            edges = {
-                (f, t): (u[:, bit] * words[:, bit]) @ np.where(X[:, f] <= t, -1.0, 1.0)
-                for f in range(4)
-                for t in X[:, f]
-            }
-            f, t = max(edges, key=lambda key: abs(edges[key]))
-            h[:, bit] = np.sign(edges[f, t]) * np.where(X[:, f] <= t, -1.0, 1.0)
+        edges = stumps @ (u * words)
+        best = np.abs(edges).round(12).argmax(axis=0)
+        h = stumps[best].T * np.sign(edges[best, range(words.shape[1])])
         error = u[words != h].sum()
         weight = 0.5 * np.log((1 - error) / error)
         scores += weight * h
         u *= np.exp(-weight * words * h)
-        np.testing.assert_allclose(
-            np.exp(-words * scores).sum(), model.history_[stage]["primal"], rtol=1e-9
-        )
+        assert np.exp(-words * scores).sum() == pytest.approx(record["primal"], rel=1e-9)
 
 
 def test_corrective_and_stage_wise_runs_have_the_same_codes():
@@ -311,21 +281,6 @@ def test_corrective_and_stage_wise_runs_have_the_same_codes():
     assert corrective.theta_ == pytest.approx(stage_wise.model_.weights.sum())
     assert corrective.objective_ < stage_wise.objective_
     assert corrective.model_.weights.sum() == pytest.approx(corrective.theta_)
-
-
-def test_a_drawn_column_stays():
-    """Weights are optimal over all columns that were ever drawn, not over those used of late."""
-    X, y = load_wine(return_X_y=True)
-    model = MultiBoostECCClassifier(theta=20, max_rounds=120, random_state=0).fit(X, y)
-    member = model.model_.members["x"]
-    master = NormBoundedMaster(problem_of(MulticlassTask(3), y), model.theta_, "outputs")
-    master.add_responses("x", member.learners.responses(X))
-    terms = Terms(member.columns, member.term_learners, member.channels, member.coefficients)
-    master.add_columns({"x": terms}, len(model.model_.weights))
-    u = np.exp(-model.model_.weights @ master.matrix)
-    edges = master.matrix @ (u / u.sum())
-    r = model.model_.weights @ edges / model.theta_
-    assert edges.max() <= r * (1 + 1e-3)
 
 
 LOSSES = [
@@ -414,22 +369,6 @@ def test_cross_validation_chooses_theta():
     X, y = load_iris(return_X_y=True)
     model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)
     assert model.theta_ in {2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200}
-    with pytest.raises(ValueError, match="theta is 'guess'"):
-        MultiBoostMOClassifier(theta="guess").fit(X, y)
-    with pytest.raises(ValueError, match="codes is 'good'"):
-        MultiBoostECCClassifier(codes="good").fit(X, y)
-
-
-@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
-def test_files_round_trip(face, tmp_path):
-    X, y = load_iris(return_X_y=True)
-    for labels in (y, np.where(y == 0, "a", "b")):
-        face.fit(X, labels)
-        face.save(tmp_path / "model")
-        loaded = type(face).load(tmp_path / "model")
-        np.testing.assert_array_equal(loaded.predict(X), face.predict(X))
-        np.testing.assert_array_equal(loaded.decision_function(X), face.decision_function(X))
-        assert face.score(X, labels) > 0.9
 
 
 # Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare
@@ -443,17 +382,13 @@ def test_the_whole_scikit_learn_battery(face):
 def test_the_largest_margin_is_reached_even_if_the_loss_underflows():
     """On separable data the loss falls like exp(-theta): the corrective model still has the largest
     margin."""
-    X, y = load_iris(return_X_y=True)
-    X, y = X[y < 2], y[y < 2]
+    X, y = (values[:100] for values in load_iris(return_X_y=True))
+    settings = {"codes": "best", "max_rounds": 30, "random_state": 0}
     margins = []
     for theta in (100.0, 1e5):
-        model = MultiBoostECCClassifier(
-            theta=theta, codes="best", max_rounds=30, random_state=0
-        ).fit(X, y)
+        model = MultiBoostECCClassifier(theta=theta, **settings).fit(X, y)
         scores = model.model_.scores(X)
-        margins.append(
-            (scores[np.arange(len(y)), y] - scores[np.arange(len(y)), 1 - y]).min() / theta
-        )
+        margins.append(((scores[:, 1] - scores[:, 0]) * (2 * y - 1)).min() / theta)
         assert model.history_[-1]["gap"] <= 1e-4
         assert 0.0 < model.objective_ < 1e-30
     assert margins[1] >= margins[0] - 1e-3

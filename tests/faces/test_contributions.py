@@ -63,19 +63,17 @@ def shapley_values(decide, x, background):
 @pytest.mark.parametrize("name", MODELS)
 def test_contributions_are_the_shapley_values_of_the_decision_function(name):
     model, y = MODELS[name]
-    model.fit(X[::2], y[::2])
-    decided = model.decision_function(X)
-    values, base = model.contributions(X)
-    assert values.shape == (*X.shape, *decided.shape[1:])
-    size = np.abs(values).sum(axis=1).max() + np.abs(base).max()
-    np.testing.assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
     background = X[::2]
-    values, base = model.contributions(X, background)
-    np.testing.assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
-    np.testing.assert_allclose(
-        base, model.decision_function(background).mean(axis=0), atol=1e-12 * size
-    )
-    for i in (0, 70, 149):
+    model.fit(background, y[::2])
+    decided = model.decision_function(X)
+    for given in ((), (background,)):
+        values, base = model.contributions(X, *given)
+        assert values.shape == (*X.shape, *decided.shape[1:])
+        size = np.abs(values).sum(axis=1).max() + np.abs(base).max()
+        np.testing.assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
+    mean = model.decision_function(background).mean(axis=0)
+    np.testing.assert_allclose(base, mean, atol=1e-12 * size)
+    for i in (0, 149):
         wanted = shapley_values(model.decision_function, X[i], background)
         np.testing.assert_allclose(values[i], wanted, atol=1e-11 * size)
         assert np.abs(wanted).max() > 1e-3 * size
@@ -94,17 +92,16 @@ def test_learners_on_several_features_are_refused_by_name():
 
 def test_an_ensemble_returns_contributions_to_its_channels():
     model = StructBoost(MulticlassTask(3), **OF_TRAINER).fit(X, Y).model_
-    values, base = model.contributions(X.astype(np.float32))
+    single = X.astype(np.float32)
+    values, base = model.contributions(single)
     assert values.shape == (150, 4, 3)
+    np.testing.assert_allclose(base + values.sum(axis=1), model.scores(single))
     text = repr(model.contributions(X))
     assert text.startswith("Contributions(values of shape (150, 4, 3), base=[")
     assert len(text) < 90
-    np.testing.assert_allclose(base + values.sum(axis=1), model.scores(X.astype(np.float32)))
     with pytest.raises(ValueError, match="features has shape"):
         model.contributions(X[:, :2])
     rows = np.where(X > np.median(X, axis=0), np.arange(4), -1).astype(np.int32)
-    active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **OF_TRAINER).fit(
-        rows, Y
-    )
+    active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **OF_TRAINER)
     with pytest.raises(TypeError, match="exact for"):
-        active.model_.contributions(rows)
+        active.fit(rows, Y).model_.contributions(rows)

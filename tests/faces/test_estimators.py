@@ -7,12 +7,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from structboost import (
     BinnedTable,
@@ -41,81 +37,41 @@ X, y = load_iris(return_X_y=True)
     ("estimator", "n_checks"),
     [
         (StructBoostClassifier(max_iter=10), 61),
-        (StructBoostClassifier(objective="hinge", max_iter=5, weak_learner="stump"), 61),
+        (StructBoostClassifier(objective="hinge", C=10, max_iter=5), 61),
         (StructBoostRanker(max_iter=10), 41),
         (StructuredSVMClassifier(), 62),
         (MultiBoostCWClassifier(max_rounds=10), 61),
         (MultiBoostClassifier(max_rounds=10, solver="fcd"), 61),
-        (MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=15), 61),
-        (MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=10), 61),
+        (MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=8), 61),
+        (MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=6), 61),
     ],
 )
 def test_the_whole_scikit_learn_battery(estimator, n_checks):
     check_battery(estimator, n_checks)
 
 
-def test_classifiers_work_with_labels_pipelines_grids_and_frames():
-    pandas = pytest.importorskip("pandas")
-    names = np.array(["setosa", "versicolor", "virginica"])[y]
-    frame = pandas.DataFrame(X, columns=list("abcd"))
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), StructBoostClassifier(objective="hinge", C=1.0)),
-        {"structboostclassifier__C": [5.0, 50.0]},
-        cv=3,
-    ).fit(X, names)
-    assert search.best_score_ > 0.9
-    model = clone(StructBoostClassifier(objective="hinge", C=20)).fit(frame, names)
-    assert list(model.feature_names_in_) == list("abcd")
-    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
-    assert model.score(frame, names) > 0.95
-
-
 @pytest.mark.slow
 def test_stage_wise_trees_are_the_default_for_any_other_parameters():
     default = StructBoostClassifier(max_iter=20).fit(X, y)
+    trees = partial(
+        TreeFamily, depth=5, max_features=default.max_features_, confident=True, row_fraction=0.5,
+        random_state=0,
+    )  # fmt: skip
     same = StructBoostClassifier(
-        C=float("inf"),
-        objective=StageWiseLikelihood(),
-        weak_learner=partial(
-            TreeFamily,
-            depth=5,
-            max_features=default.max_features_,
-            confident=True,
-            row_fraction=0.5,
-            random_state=0,
-        ),
-        columns_per_channel=1,
+        C=float("inf"), objective=StageWiseLikelihood(), weak_learner=trees, columns_per_channel=1,
         max_iter=20,
-    ).fit(X, y)
+    ).fit(X, y)  # fmt: skip
     np.testing.assert_array_equal(default.decision_function(X), same.decision_function(X))
     other = StructBoostClassifier(max_iter=20, random_state=1).fit(X, y)
     assert (other.decision_function(X) != default.decision_function(X)).any()
     assert default.C_ == np.inf
-    assert default.history_[-1]["gap"] is None
     assert not hasattr(default, "C_path_")
-    for name, value in (("weak_learner", "stump"), ("max_depth", 2), ("learning_rate", 0.5)):
-        model = StructBoostClassifier(**{name: value}, max_iter=5).fit(X, y)
+    for parameters in ({"weak_learner": "stump"}, {"max_depth": 2}, {"learning_rate": 0.5}):
+        model = StructBoostClassifier(**parameters, max_iter=5).fit(X, y)
         assert model.history_[-1]["bound"] is None
     hinge = StructBoostClassifier(objective="hinge", exact=True, max_iter=5).fit(X, y)
     assert hinge.history_[-1]["bound"] is not None
     assert hinge.C_path_
-
-
-def test_the_default_survives_a_copy_and_a_file(tmp_path):
-    model = clone(StructBoostClassifier(max_iter=5)).fit(X, y)
-    model.save(tmp_path / "model")
-    loaded = StructBoostClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-
-def test_early_stopping_accepts_only_true_or_false():
-    with pytest.raises(TypeError, match="early_stopping is 'auto'; give True or False"):
-        StructBoostClassifier(early_stopping="auto").fit([[0.0], [1.0]], [0, 1])
-    for name, value in (("exact", "no"), ("stabilize", 2)):
-        with pytest.raises(TypeError, match=f"{name} is {value!r}; give True"):
-            StructBoostClassifier(objective="hinge", C=10.0, **{name: value}).fit(
-                [[0.0], [1.0]], [0, 1]
-            )
 
 
 def test_weights_that_leave_one_class_are_refused():
@@ -142,36 +98,17 @@ def test_early_stopping_keeps_the_best_round_and_its_certificate(tmp_path):
 @pytest.mark.parametrize("parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_early_stopping_watches_the_likelihood(parameters, n_classes):
-    rng = np.random.default_rng(0)
-    made = rng.normal(size=(400, 3))
+    made = np.random.default_rng(0).normal(size=(400, 3))
     label = np.digitize(made[:, 0] + made[:, 1] * made[:, 2], [0, 1][: n_classes - 1])
-    stopping = EarlyStopping(made[200:], label[200:])
-    if n_classes == 2:
-        stopping.Y = 2 * stopping.Y - 1  # as the trainer has them
+    # The trainer has two classes as signs.
+    held = 2 * label[200:] - 1 if n_classes == 2 else label[200:]
+    stopping = EarlyStopping(made[200:], held)
     model = StructBoostClassifier(callbacks=[stopping], max_iter=8, **parameters)
     model.fit(made[:200], label[:200])
     if model.temperature_ is not None:  # it is fitted after the rounds that are watched
         model.link_ = model.link_.sharpened(1 / model.temperature_)
     expected = log_loss(label[200:], model.predict_proba(made[200:]))
     assert stopping.losses[-1] == pytest.approx(expected)
-
-
-@pytest.mark.slow
-def test_early_stopping_works_with_few_samples_of_a_class():
-    rng = np.random.default_rng(1)
-    made = rng.normal(size=(2000, 8))
-    label = made[:, 0] + made[:, 1] * made[:, 2] + 0.5 * rng.normal(size=2000) > 3
-    held_out = made[1000:], label[1000:]
-    auc = [
-        roc_auc_score(
-            held_out[1], model.fit(made[:1000], label[:1000]).predict_proba(held_out[0]).T[1]
-        )
-        for model in (
-            StructBoostClassifier(early_stopping=True, random_state=0),
-            StructBoostClassifier(random_state=0),
-        )
-    ]
-    assert auc[0] > auc[1] - 0.02
 
 
 def test_the_defaults_learn_from_few_distinct_rows():
@@ -186,15 +123,10 @@ def test_the_defaults_learn_from_few_distinct_rows():
         assert np.diff(ranker.predict([[0], [1]])) > 0
 
 
-def test_class_weight_moves_the_balance():
+def test_weights_of_classes_are_those_of_their_samples_by_default():
     rng = np.random.default_rng(0)
     made = rng.normal(size=(300, 2))
     label = (made[:, 0] + rng.normal(size=300) > 1).astype(int)
-    plain = StructBoostClassifier(objective="hinge", C=10).fit(made, label)
-    weighted = StructBoostClassifier(objective="hinge", C=10, class_weight={0: 1, 1: 10}).fit(
-        made, label
-    )
-    assert weighted.predict(made).sum() > plain.predict(made).sum()
     by_default = StructBoostClassifier(max_iter=5, class_weight={0: 1, 1: 10}).fit(made, label)
     of_samples = StructBoostClassifier(max_iter=5).fit(made, label, 1.0 + 9.0 * label)
     scores = by_default.decision_function(made)
@@ -277,20 +209,6 @@ def test_an_item_of_weight_two_equals_two_copies_and_of_weight_zero_none(formula
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-5)
 
 
-def test_contradictory_queries_of_unlike_weight_have_the_same_optimum_in_both_forms():
-    items = np.array([[0.0], [1.0]])
-    Y = [np.array([0, 1]), np.array([1, 0])]
-    for weights in ([1.0, 1e-6], [1e-6, 1.0]):
-        one, many = (
-            StructBoost(RankingTask(), C=20, tol=1e-6, formulation=form).fit(
-                [items, items], Y, sample_weight=weights
-            )
-            for form in ("one_slack", "m_slack")
-        )
-        assert one.objective_ == pytest.approx(0.5, rel=1e-3)
-        assert many.objective_ == pytest.approx(one.objective_, rel=1e-5)
-
-
 def test_slack_indices_without_examples_refuse_weights():
     class Silent(RankingTask):
         def separate_slacks(self, X, Y, scores, limit):
@@ -303,23 +221,28 @@ def test_slack_indices_without_examples_refuse_weights():
         trainer.fit([made, made], [relevance, relevance], sample_weight=[1, 2])
 
 
-def test_bad_input_is_named():
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"qid": [1, 2, 3]}, "qid has 3 entries"),
+        ({"qid": [1, np.nan, *[2] * 148]}, r"qid\[1\] is nan; give every entry a group"),
+        ({"qid": [1, None, *[2] * 148]}, r"qid\[1\] is None; give every entry a group"),
+        ({"qid": np.array(["a", 1, *[2] * 148], object)}, "qid mixes strings and numbers"),
+        ({"qid": "abc"}, "^qid is "),
+        ({"group": np.zeros((150, 2), int)}, "^group is "),
+        ({"sample_weight": [1, 2, 3]}, r"sample_weight has shape \(3,\)"),
+        ({"y": np.zeros(len(X))}, "one level of relevance"),
+    ],
+)
+def test_bad_queries_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostRanker().fit(X, **{"y": y, **parameters})
+
+
+def test_examples_that_are_alone_in_their_class_choose_no_C():
     few = "each of the 2 examples is the only one of its class; give more examples, or give C"
     with pytest.raises(ValueError, match=few):
         StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[:2], [0, 1])
-    with pytest.raises(ValueError, match="one level of relevance"):
-        StructBoostRanker().fit(X, np.zeros(len(X)))
-    with pytest.raises(ValueError, match="qid has 3 entries"):
-        StructBoostRanker().fit(X, y, qid=[1, 2, 3])
-    for missing in (np.nan, None):
-        with pytest.raises(ValueError, match=rf"qid\[1\] is {missing}; give every entry a group"):
-            StructBoostRanker().fit(X, y, qid=[1, missing, *[2] * (len(y) - 2)])
-    with pytest.raises(ValueError, match="qid mixes strings and numbers"):
-        StructBoostRanker().fit(X, y, qid=np.array(["a", 1, *[2] * (len(y) - 2)], object))
-    with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\)"):
-        StructBoostRanker().fit(X, y, sample_weight=[1, 2, 3])
-    with pytest.raises(ValueError, match="C is -1"):
-        StructBoostClassifier(objective="hinge", C=-1).fit(X, y)
 
 
 def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
@@ -348,13 +271,11 @@ def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
 def test_a_query_that_the_loss_does_not_take_is_named_by_its_id(parameters):
     rng = np.random.default_rng(0)
     X, queries = rng.normal(size=(100, 2)), np.repeat([*"abcdefghij"], 10)
-    ranker = StructBoostRanker(
-        objective="hinge", loss="map", C=1.0, max_iter=1, random_state=0, **parameters
-    )
-    binary = rng.integers(0, 2, 100)
-    binary[::10] = 0
-    for name in "abcdefghij":
-        y = binary + 2 * (np.arange(100) == 10 * "abcdefghij".index(name))
+    settings = {"objective": "hinge", "loss": "map", "C": 1.0, "max_iter": 1, "random_state": 0}
+    ranker = StructBoostRanker(**settings, **parameters)
+    binary = np.where(np.arange(100) % 10, rng.integers(0, 2, 100), 0)
+    for index, name in enumerate("abcdefghij"):
+        y = binary + 2 * (np.arange(100) == 10 * index)
         with pytest.raises(TaskError, match=f"The query '{name}'.* has 3 levels"):
             ranker.fit(X, y, qid=queries)
     ranker.fit(X, binary, qid=queries)

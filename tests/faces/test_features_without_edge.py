@@ -33,17 +33,15 @@ def within_queries(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["serial", "threads"])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("C", ["auto", 1.0, 50.0])
-@pytest.mark.parametrize("loss", ["pairs", "ndcg"])
-def test_rankers_of_features_that_are_constant_within_queries_are_empty(loss, C, form, engine):
-    for seed in range(2):
-        X, y, queries = within_queries(seed)
-        model = StructBoostRanker(objective="hinge", loss=loss, C=C, engine=engine, **form)
-        with pytest.warns(EmptyModelWarning, match="No larger C helps"):
-            model.fit(X, y, qid=queries)
-        assert not model.model_.weights.any()
+@pytest.mark.parametrize("C", ["auto", 50.0])
+@pytest.mark.parametrize(("loss", "seed"), [("pairs", 0), ("ndcg", 1)])
+def test_rankers_of_features_that_are_constant_within_queries_are_empty(loss, C, form, seed):
+    X, y, queries = within_queries(seed)
+    model = StructBoostRanker(objective="hinge", loss=loss, C=C, **form)
+    with pytest.warns(EmptyModelWarning, match="No larger C helps"):
+        model.fit(X, y, qid=queries)
+    assert not model.model_.weights.any()
 
 
 @pytest.mark.slow

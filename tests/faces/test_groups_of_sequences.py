@@ -73,12 +73,6 @@ def test_neighbours_are_held_out_together_by_default(monkeypatch):
         assert not set(np.array(fold.rows) // 10) & set(np.array(fold.held_rows) // 10)
 
 
-def test_C_is_smaller_where_documents_are_not_cut():
-    X, y, groups = documents(n=96)
-    whole, cut = StructBoostTagger().fit(X, y, groups=groups), StructBoostTagger().fit(X, y)
-    assert whole.C_ < cut.C_
-
-
 def test_early_stopping_holds_out_whole_groups(monkeypatch):
     X, y, groups = documents()
     held = []
@@ -103,26 +97,14 @@ def test_early_stopping_holds_out_whole_groups(monkeypatch):
         ({}, [1, 2], r"groups has shape \(2,\); give one for each of 60"),
         ({}, [None, *range(59)], r"groups\[0\] is None"),
         ({}, [7] * 60, "groups has one group"),
+        ({}, 3, "^groups (is|has) .*give"),
+        ({}, [["a"], ["b", "c"]], r"^groups(\[0\])? (is|has) .*give"),
     ],
 )
 def test_groups_that_do_not_fit_are_named(settings, groups, message):
     X, y, _ = documents()
     with pytest.raises(ValueError, match=message):
         StructBoostTagger(**settings).fit(X, y, groups=groups)
-
-
-def test_other_names_of_the_same_groups_change_nothing():
-    X, y, groups = documents(n=96)
-    renamed = [f"{99 - int(name.split()[1])}" for name in groups]
-    taggers = [StructBoostTagger().fit(X, y, groups=names) for names in (groups, renamed)]
-    assert taggers[0].C_ == taggers[1].C_
-
-
-@pytest.mark.parametrize("groups", [["a"], [["a"], ["b", "c"]], 3, [None] * 60])
-def test_groups_that_are_not_one_for_each_sequence_are_named(groups):
-    X, y, _ = documents()
-    with pytest.raises(ValueError, match=r"^groups(\[0\])? (is|has) .*give"):
-        StructBoostTagger().fit(X, y, groups=groups)
 
 
 def test_one_long_sequence_is_cut_into_runs_to_choose_C():

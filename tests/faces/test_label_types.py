@@ -96,21 +96,10 @@ def same(labels, others):
 
 
 @pytest.mark.parametrize("labels", TAKEN)
-def test_labels_of_each_type_are_predicted_scored_and_saved_with_it(labels, tmp_path):
-    y, dtype = TAKEN[labels]
-    fit = FACES["linear"]().fit(X, y)
-    assert fit.classes_.dtype.str == dtype
-    assert fit.score(X, y) > 0.9
-    fit.save(tmp_path / "model")
-    loaded = StructuredSVMClassifier.load(tmp_path / "model")
-    same(loaded.classes_, fit.classes_)
-    same(loaded.predict(X), fit.predict(X))
-    assert loaded.score(X, y) == fit.score(X, y)
-
-
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("labels", ["nullable bools", "above 2^53", "unused categories", "days"])
-def test_every_classifier_keeps_the_type_of_labels(face, labels, tmp_path):
+def test_labels_of_each_type_are_predicted_scored_and_saved_with_it(face, labels, tmp_path):
+    if face != "linear" and labels not in ("nullable bools", "above 2^53", "unused categories"):
+        pytest.skip("of this type labels are tried with one face")
     y, dtype = TAKEN[labels]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,6 +110,7 @@ def test_every_classifier_keeps_the_type_of_labels(face, labels, tmp_path):
     loaded = type(fit).load(tmp_path / "model")
     same(loaded.classes_, fit.classes_)
     same(loaded.predict(X), fit.predict(X))
+    assert loaded.score(X, y) == fit.score(X, y)
 
 
 REFUSED = {
@@ -170,50 +160,19 @@ def test_one_hot_labels_are_refused_with_what_to_write(face, of_frame):
         FACES[face]().fit(X, y)
 
 
-def test_label_sets_refuse_what_is_no_list_of_labels():
-    face = FACES["sets"]()
-    for y, message in (
-        ([{"a": 1}] * 40, r"y\[0\] is \{'a': 1\}"),
-        ([*([["a"]] * 39), iter("b")], r"y\[39\] is .*give lists of labels"),
-        ([iter("ab") for _ in range(40)], r"y\[0\] is .*give lists of labels"),
-        ([[b"a"]] * 40, r"has the label b'a'; give strings or numbers"),
-        ([[None]] * 40, "has the label None"),
-        ([[Colour.RED]] * 40, "has the label <Colour"),
-        ([["a"], [1]] * 20, "give only strings or only numbers"),
-        ([[2**53 + 1], [0.5]] * 20, "without rounding"),
-        (np.ma.array(np.eye(2)[[0, 1] * 20], mask=[[0, 1]] * 40), r"y\[0, 1\] is masked"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            face.fit(X, y)
-
-
 FRAME = pd.DataFrame({"wind": X[:, 0] <= 0, "rain": X[:, 0] > 0, "a": X[:, 1] > 0}).astype(int)
-FRAMES = {
-    "pandas": FRAME,
-    "bools": FRAME.astype(bool),
-    "nullable": FRAME.astype("boolean"),
-    "sparse": FRAME.astype(pd.SparseDtype(int, 0)),
-    "objects": FRAME.astype(object),
-    "floats": FRAME.astype(float),
-    "polars": pl.from_pandas(FRAME),
-    "arrow": pa.Table.from_pandas(FRAME),
-}
 
 
-@pytest.mark.parametrize("form", FRAMES)
-def test_the_columns_of_a_frame_are_the_labels(form, tmp_path):
-    plain = FACES["sets"]().fit(X, FRAME.to_numpy())
-    fit = FACES["sets"]().fit(X, FRAMES[form])
-    assert fit.classes_.tolist() == ["wind", "rain", "a"]
+def test_the_columns_of_a_frame_are_the_labels(tmp_path):
+    plain, fit = (FACES["sets"]().fit(X, y) for y in (FRAME.to_numpy(), FRAME))
     assert plain.classes_.tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(fit.predict(X), plain.predict(X))
-    assert isinstance(fit.predict(X), np.ndarray)
-    other = FRAMES["pandas"][["a", "wind", "rain"]]
-    assert fit.score(X, FRAMES[form]) == fit.score(X, other) == fit.score(X, FRAME.to_numpy())
     fit.save(tmp_path / "model")
-    loaded = type(fit).load(tmp_path / "model")
-    same(loaded.classes_, fit.classes_)
-    assert loaded.score(X, other) == fit.score(X, other)
+    other = FRAME[["a", "wind", "rain"]]
+    for model in (fit, type(fit).load(tmp_path / "model")):
+        assert model.classes_.tolist() == ["wind", "rain", "a"]
+        assert isinstance(model.predict(X), np.ndarray)
+        np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+        assert model.score(X, FRAME) == model.score(X, other) == model.score(X, FRAME.to_numpy())
 
 
 def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
@@ -221,8 +180,6 @@ def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
     by_index = StructBoostMultiLabelClassifier(max_iter=2, label_costs={1: 3.0, 2: (1, 2)})
     expected = by_index.fit(X, FRAME.to_numpy()).predict(X)
     np.testing.assert_array_equal(face.fit(X, FRAME).predict(X), expected)
-    face.save(tmp_path / "model")
-    assert type(face).load(tmp_path / "model").label_costs == face.label_costs
     face = StructBoostMultiLabelClassifier(max_iter=2, hierarchy={"wind": ["a"]}).fit(X, FRAME)
     predicted = face.predict(X)
     assert (predicted[:, 0] >= predicted[:, 2]).all()
@@ -231,7 +188,6 @@ def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
     for parameters, message in (
         ({"label_costs": {"snow": 1}}, r"'snow', which y does not have.*'rain'"),
         ({"hierarchy": {"snow": ["a"]}}, r"the label 'snow', and y has the columns \['wind', "),
-        ({"hierarchy": [("a", "rain"), ("rain", "a")]}, "'a' > 'rain' > 'a'"),
     ):
         with pytest.raises(ValueError, match=message):
             StructBoostMultiLabelClassifier(max_iter=2, **parameters).fit(X, FRAME)
@@ -258,13 +214,10 @@ def test_frames_whose_columns_are_no_labels_are_named():
     ):
         with pytest.raises(ValueError, match=message):
             fit.score(X, y)
-    wrong = FRAME.copy()
-    wrong.loc[3, "rain"] = 7
-    missing = FRAME.astype("Int64")
-    missing.loc[3, "rain"] = pd.NA
+    third = np.arange(40)[:, None] == 3
     for y, message in (
-        (wrong, r"y\[3, 'rain'\] is 7"),
-        (missing, r"y\[3, 'rain'\] is"),
+        (FRAME.mask(third & [False, True, False], 7), r"y\[3, 'rain'\] is 7"),
+        (FRAME.astype("Int64").mask(third & [True, True, True]), r"y\[3, 'wind'\] is"),
         (FRAME.set_axis(["a", "a", "b"], axis=1), "2 columns named 'a'"),
         (FRAME.set_axis(["a", 1, "b"], axis=1), "give only strings or only numbers"),
         (FRAME[[]], "without columns"),

@@ -25,15 +25,12 @@ def _examples(n=240):
     [
         {},
         {"early_stopping": True, "n_iter_no_change": 3},
-        {"max_features": 0.5, "engine": "serial"},
         {"weak_learner": "stump", "max_iter": 10},
         {"weak_learner": ["tree", "linear"], "max_iter": 10},
         {"weak_learner": "linear"},
-        {"objective": "hinge", "max_iter": 10, "tol": 0.5},
         {"objective": "hinge", "C": 100.0, "weak_learner": "tree", "max_iter": 5, "tol": 0.5},
         {"objective": "hinge", "C": 100.0, "engine": "processes", "tol": 0.5},
         {"objective": "svm", "C": 100.0},
-        {"objective": "exponential", "C": 100.0, "max_iter": 5, "tol": 0.5},
     ],
     ids=str,
 )

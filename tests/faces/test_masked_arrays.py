@@ -71,17 +71,15 @@ def test_masked_features_of_decisions_are_missing(as_inputs: Any) -> None:
 def test_trainers_refuse_masked_parts_and_labels(index: int) -> None:
     X = [_table()[:5] for _ in range(6)]
     Y = [(x[:, 0] > 0).astype(int) for x in X]
-    trainer = _trainers(ChainTask(2))[index]
-    with pytest.raises(TaskError, match=r"X\[0\].*NaN"):
-        trainer.fit([_masked(x) for x in X], Y)
-    with pytest.raises(TaskError, match=r"Y\[0\]"):
-        trainer.fit(X, [np.ma.masked_array(y, y > 0) for y in Y])
-    steps = _trainers(ChainTask(2, step_features=True))[index]
-    with pytest.raises(TaskError, match=r"X\[0\].*'step'"):
-        steps.fit([(x, _masked(x[1:])) for x in X], Y)
-    sets = _trainers(MultiLabelTask(2))[index]
-    with pytest.raises(TaskError, match=r"Y\[0\]"):
-        sets.fit(_table(), [np.ma.masked_array([1, 0], [True, False])] * N)
+    hidden = [np.ma.masked_array(y, y > 0) for y in Y]
+    for task, inputs, outputs, named in (
+        (ChainTask(2), [_masked(x) for x in X], Y, r"X\[0\].*NaN"),
+        (ChainTask(2), X, hidden, r"Y\[0\]"),
+        (ChainTask(2, step_features=True), [(x, _masked(x[1:])) for x in X], Y, r"X\[0\].*'step'"),
+        (MultiLabelTask(5), [x[0] for x in X], hidden, r"Y\[0\]"),
+    ):
+        with pytest.raises(TaskError, match=named):
+            _trainers(task)[index].fit(inputs, outputs)
 
 
 def test_search_names_a_masked_entry() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -39,41 +38,10 @@ def test_a_missing_output_is_named_and_not_blamed_on_the_table(face, table, valu
         face().fit(table, y)
 
 
-@pytest.mark.parametrize("face", [StructBoostRanker, StructBoostClassifier])
-def test_an_infinite_output_is_named(face):
-    with pytest.raises(ValueError, match=r"^y\[3\] is inf; give every sample a finite number"):
-        face().fit(X, np.where(np.arange(40) == 3, np.inf, Y))
-
-
-def test_a_missing_relevance_is_named_in_score():
-    ranker = StructBoostRanker(max_iter=2).fit(X, Y)
-    with pytest.raises(ValueError, match=r"^y\[4\] is nan; give every sample a finite number"):
-        ranker.score(X, np.where(np.arange(40) == 4, np.nan, Y))
-
-
-def test_sets_that_are_no_sequence_are_refused_with_the_forms():
-    for y in (5, "ab"):
-        with pytest.raises(TypeError, match="give an indicator matrix of 0 and 1, or a list"):
-            StructBoostMultiLabelClassifier().fit(X, y)
-
-
 @pytest.mark.parametrize("face", [StructBoostClassifier, StructuredSVMClassifier])
 def test_weights_of_classes_that_are_all_zero_are_named(face):
     with pytest.raises(ValueError, match=r"class_weight is {0: 0, 1: 0}"):
         face(class_weight={0: 0, 1: 0}).fit(X, Y)
-
-
-@pytest.mark.parametrize("name", ["qid", "group"])
-@pytest.mark.parametrize("value", ["abc", np.zeros((40, 2), int)])
-def test_queries_of_another_shape_are_named(name, value):
-    with pytest.raises(ValueError, match=f"^{name} is "):
-        StructBoostRanker().fit(X, Y, **{name: value})
-
-
-def test_labels_with_one_name_are_those_of_y():
-    y = pd.DataFrame(np.eye(2)[Y.astype(int)], columns=["a", "a"])
-    with pytest.raises(ValueError, match=r"^y has 2 columns named 'a'"):
-        StructBoostMultiLabelClassifier().fit(X, y)
 
 
 @pytest.mark.parametrize("face", [one for one in FACES if "Classifier" in one.__name__])

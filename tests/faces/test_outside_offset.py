@@ -96,7 +96,7 @@ FITS = [
 
 
 @pytest.mark.parametrize("parameters", FITS)
-@pytest.mark.parametrize("offset", [0, 0.7, -0.4])
+@pytest.mark.parametrize("offset", [0, 0.7])
 def test_a_given_shift_is_that_of_predictions_with_every_objective(parameters, offset, tmp_path):
     X, y = chunks()
     model = StructBoostTagger(random_state=0, outside_offset=offset, **parameters).fit(X, y)
@@ -152,13 +152,6 @@ def test_a_given_c_needs_nothing_that_can_be_held_out(groups):
         y[0][:3] = ["O", "B-x", "B-y"]
     of_groups = None if groups is None else np.zeros(len(X), int)
     assert StructBoostTagger(C=3.0).fit(X, y, groups=of_groups).outside_offset_ == 0.0
-
-
-@pytest.mark.parametrize("offset", ["none", np.nan, np.inf, None, True, [1.0]])
-def test_another_value_is_refused(offset):
-    X, y = chunks(10)
-    with pytest.raises((ValueError, TypeError), match=r"outside_offset is .*; give 'auto'"):
-        StructBoostTagger(outside_offset=offset).fit(X, y)
 
 
 def test_a_shift_needs_the_tag_o():

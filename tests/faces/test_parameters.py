@@ -2,6 +2,7 @@
 
 import inspect
 import pydoc
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import structboost.faces
 from structboost import MultiBoostMOClassifier, StructBoost, StructBoostClassifier
 from structboost.faces import recipe
 from structboost.faces.parameters import estimator
+from tests.helpers.four_faces import DATA
 
 FACES = [getattr(structboost.faces, name) for name in structboost.faces.__all__]
 # PredictThenOptimize and CrossFitted wrap a problem or an estimator: they need one to be made.
@@ -96,3 +98,16 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.tile([0, 1, 2], 10)
     MultiBoostMOClassifier(max_rounds=3, verbose=1).fit(X, y)
     assert shown == [0, 1]
+
+
+def formulations(face):
+    named = re.search(r"^formulation : {(.*)}", face.__doc__, re.MULTILINE)
+    return re.findall(r'"(\w+)"', named[1])
+
+
+@pytest.mark.parametrize(
+    ("face", "formulation"), [(face, named) for face in DATA for named in formulations(face)]
+)
+def test_every_formulation_that_a_docstring_names_can_be_trained(face, formulation):
+    estimator = face(objective="hinge", C=10, formulation=formulation, max_iter=2)
+    assert estimator.fit(*DATA[face]).history_

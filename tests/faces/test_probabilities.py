@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,16 +109,6 @@ def test_losses_without_probabilities_have_no_such_method():
         assert "CalibratedClassifierCV" in str(caught.value.__cause__)
 
 
-def test_probabilities_agree_with_predictions_and_survive_a_file(tmp_path):
-    model = MultiBoostCWClassifier(max_rounds=5).fit(X, np.array(["a", "b", "c"])[y])
-    probabilities = model.predict_proba(X)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
-    model.save(tmp_path / "model")
-    loaded = MultiBoostCWClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict_proba(X), probabilities)
-
-
 def test_hinge_scores_can_be_calibrated():
     hinge = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10)
     calibrated = CalibratedClassifierCV(hinge, cv=3).fit(X, y)
@@ -129,29 +117,32 @@ def test_hinge_scores_can_be_calibrated():
     assert -np.log(true).mean() < 0.4
 
 
-@pytest.mark.slow
-def test_later_changes_of_parameters_do_not_change_probabilities(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
-    for parameters in (
+@pytest.mark.parametrize(
+    "parameters",
+    [
         {"objective": ConditionalLikelihood(), "C": 30.0},
         {"objective": Exponential(), "C": 100.0},
         {"objective": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
         {},
-    ):
-        model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
-        model.save(tmp_path / "model")
-        found = model.predict_proba(X)
-        again = StructBoostClassifier.load(tmp_path / "model")
-        np.testing.assert_array_equal(again.predict_proba(X), found)
-        model.set_params(objective="l1_log_loss", C=3.0)
-        np.testing.assert_array_equal(model.predict_proba(X), found)
-    for parameters in ({"weak_learner": partial(StumpFamily)}, {"pricing": BestChannel()}):
-        model = StructBoostClassifier(objective="hinge", max_iter=5, **parameters).fit(X, y)
-        model.save(tmp_path / "model")
-        assert not hasattr(model, "predict_proba")
-        assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")
+    ],
+    ids=str,
+)
+def test_later_changes_of_parameters_do_not_change_probabilities(parameters, tmp_path):
+    model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
+    model.save(tmp_path / "model")
+    found = model.predict_proba(X)
+    again = StructBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), found)
+    model.set_params(objective="l1_log_loss", C=3.0)
+    np.testing.assert_array_equal(model.predict_proba(X), found)
+
+
+@pytest.mark.parametrize("own", [{"weak_learner": StumpFamily}, {"pricing": BestChannel()}])
+def test_a_hinge_of_plug_ins_has_no_probabilities_after_a_file(own, tmp_path):
+    model = StructBoostClassifier(objective="hinge", max_iter=5, **own).fit(X, y)
+    model.save(tmp_path / "model")
+    assert not hasattr(model, "predict_proba")
+    assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")
 
 
 def test_a_damaged_link_is_refused():

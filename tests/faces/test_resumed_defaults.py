@@ -12,26 +12,26 @@ from structboost import (
 )
 from structboost.errors import CheckpointError
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.four_faces import DATA
 from tests.training.test_engines import classes, what_was_learned
 
 X, Y = classes(240)
-LABELS = np.column_stack((X[:, 0] > 1, X[:, 1] > 0, Y == 2)).astype(int)
-SEQUENCES = [X[i : i + 5] for i in range(0, 240, 5)]
-TAGS = [Y[i : i + 5] for i in range(0, 240, 5)]
+
+
 DEFAULTS = {
-    "classes": (StructBoostClassifier, {}, (X, Y)),
-    "two classes": (StructBoostClassifier, {"class_weight": "balanced"}, (X, Y == 1)),
-    "queries": (StructBoostRanker, {}, (X, Y, np.arange(240) // 20)),
-    "label sets": (StructBoostMultiLabelClassifier, {}, (X, LABELS)),
-    "sets as wholes": (StructBoostMultiLabelClassifier, {"loss": "subset"}, (X, LABELS)),
-    "sequences": (StructBoostTagger, {}, (SEQUENCES, TAGS)),
+    "classes": (StructBoostClassifier, {}),
+    "weighted classes": (StructBoostClassifier, {"class_weight": "balanced"}),
+    "queries": (StructBoostRanker, {}),
+    "label sets": (StructBoostMultiLabelClassifier, {}),
+    "sets as wholes": (StructBoostMultiLabelClassifier, {"loss": "subset"}),
+    "sequences": (StructBoostTagger, {}),
 }
 
 
 @pytest.fixture(params=DEFAULTS)
 def default(request):
-    made, parameters, data = DEFAULTS[request.param]
-    return lambda **others: made(**{"max_iter": 7, **parameters, **others}).fit(*data)
+    face, parameters = DEFAULTS[request.param]
+    return lambda **more: face(**{"max_iter": 7, **parameters, **more}).fit(*DATA[face])
 
 
 @pytest.mark.slow

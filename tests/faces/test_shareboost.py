@@ -4,7 +4,7 @@ face."""
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -134,27 +134,26 @@ def test_theorem_2_bound_on_the_greedy_gap():
     assert {3, 11, 20} <= found
 
 
-@pytest.mark.slow
-def test_one_run_gives_the_models_of_the_whole_path(tmp_path):
+def test_one_run_gives_the_models_of_the_whole_path():
+    pytest.importorskip("matplotlib").use("Agg")
     X, y = load_digits(return_X_y=True)
-    model = ShareBoostClassifier(max_rounds=30).fit(X[::2], y[::2])
+    model = ShareBoostClassifier(max_rounds=12).fit(X[::2], y[::2])
     errors = [np.mean(labels != y[1::2]) for labels in model.staged_predict(X[1::2])]
-    assert errors[29] < 0.08 < errors[4]
-    used = [
-        np.unique(model.model_.at_stage(s).matrix().any(axis=1), return_counts=True)[1][-1]
-        for s in (4, 14, 29)
-    ]
-    assert used == [5, 15, 30]
+    assert errors[11] < 0.2 < errors[4]
+    used = [model.model_.at_stage(s).matrix().any(axis=1).sum() for s in (4, 11)]
+    assert used == [5, 12]
     primals = [record["primal"] for record in model.history_]
-    assert all(b <= a + 1e-9 for a, b in pairwise(primals))
-    model.save(tmp_path / "model")
-    np.testing.assert_array_equal(
-        ShareBoostClassifier.load(tmp_path / "model").predict(X), model.predict(X)
-    )
+    assert (np.diff(primals) <= 1e-9).all()
     # Compiled, the features are one linear function of each class.
-    learners = model.model_.members["x"].learners
-    slow = learners.responses(X).T @ model.model_.matrix()
+    slow = model.model_.members["x"].learners.responses(X).T @ model.model_.matrix()
     np.testing.assert_allclose(model.model_.compile().scores(X), slow, atol=1e-10)
+    display = SparsityPathDisplay.from_estimator(model, X[1::2], y[1::2], name="features")
+    assert (np.diff(display.n_learners) >= 0).all()
+    assert display.n_learners[-1] in (11, 12)
+    np.testing.assert_allclose(display.errors, errors)
+    np.testing.assert_array_equal(display.line_.get_xdata(), display.n_learners)
+    with pytest.raises(ValueError, match="one value per stage"):
+        SparsityPathDisplay([1, 2], [0.1])
 
 
 @pytest.mark.parametrize("regulariser", ["l1", "l1_linf"])
@@ -250,114 +249,93 @@ def test_a_choice_takes_the_lowest_of_its_short_list(choice):
 def test_features_of_a_group_are_chosen_together():
     X, y = load_digits(return_X_y=True)
     rows_of_pixels = np.arange(64) // 8
-    face = ShareBoostClassifier(
-        max_rounds=4, weak_learner=partial(FeatureFamily, groups=rows_of_pixels)
-    )
-    model = face.fit(X[::3], y[::3]).model_
+    grouped = partial(FeatureFamily, groups=rows_of_pixels)
+    model = ShareBoostClassifier(max_rounds=4, weak_learner=grouped).fit(X[::3], y[::3]).model_
     used = model.members["x"].learners.feature
-    varies = np.ptp(X[::3], axis=0) > 0
-    for number in set(rows_of_pixels[used[used >= 0]]):
-        assert set(np.flatnonzero((rows_of_pixels == number) & varies)) <= set(used)
-    family = FeatureFamily(X, groups=rows_of_pixels)
+    varies = np.flatnonzero(np.ptp(X[::3], axis=0) > 0)
+    in_group = np.isin(rows_of_pixels[varies], rows_of_pixels[used[used >= 0]])
+    assert set(varies[in_group]) <= set(used)
+    family = grouped(X)
     duals = np.random.default_rng(0).normal(size=(len(X), 10))
     norms = np.abs(family._edges(duals)).sum(axis=1)
-    best = max([norms[64], *(norms[:64][rows_of_pixels == g].sum() for g in range(8))])
-    assert sum(np.abs(e).sum() for _, e in family.price_groups(duals, 1)[0]) == pytest.approx(
-        best, rel=1e-5
-    )
+    best = max([norms[64], *np.bincount(rows_of_pixels, norms[:64])])
+    found = sum(np.abs(edges).sum() for _, edges in family.price_groups(duals, 1)[0])
+    assert found == pytest.approx(best, rel=1e-5)
     with pytest.raises(ValueError, match="groups has shape"):
         FeatureFamily(X, groups=[1, 2])
 
 
-def test_pieces_are_the_features_inside_balls(tmp_path):
+def test_pieces_are_the_features_inside_balls():
     """The map of section 3.2, computed here on its own."""
     X = load_iris().data
     family = PiecewiseFamily(X, n_centers=3, quantiles=(0.2, 0.5))
     learners = [Piece(ball, f) for ball in range(7) for f in (0, 1, 2, 3, -1)]
     table = family.table(learners)
     scaled = (X - table.means) / table.scales
-    for learner, answer in zip(learners, table.responses(X), strict=True):
-        inside = (
-            np.linalg.norm(scaled - table.centers[learner.ball], axis=1) < table.radii[learner.ball]
-        )
-        expected = np.where(inside, 1.0 if learner.feature < 0 else scaled[:, learner.feature], 0.0)
-        np.testing.assert_allclose(answer, expected, atol=1e-12)
+    for learner, response in zip(learners, table.responses(X), strict=True):
+        distances = np.linalg.norm(scaled - table.centers[learner.ball], axis=1)
+        values = 1.0 if learner.feature < 0 else scaled[:, learner.feature]
+        expected = np.where(distances < table.radii[learner.ball], values, 0.0)
+        np.testing.assert_allclose(response, expected, atol=1e-12)
     np.testing.assert_allclose(family.responses(learners), table.responses(X), atol=1e-6)
-    shares = [np.mean(table.responses(X)[5 * ball + 4]) for ball in range(1, 7)]
+    shares = table.responses(X)[9::5].mean(axis=1)
     np.testing.assert_allclose(shares, [0.2] * 3 + [0.5] * 3, atol=0.02)
     duals = np.random.default_rng(0).normal(size=(150, 3))
     edges = np.abs(family.responses(learners) @ duals).sum(axis=1).reshape(7, 5).sum(axis=1)
-    assert sum(np.abs(e).sum() for _, e in family.price_groups(duals, 1)[0]) == pytest.approx(
-        edges.max(), rel=1e-5
-    )
-    rng = np.random.default_rng(0)
-    rings = rng.normal(size=(400, 2))
+    found = sum(np.abs(e).sum() for _, e in family.price_groups(duals, 1)[0])
+    assert found == pytest.approx(edges.max(), rel=1e-5)
+    rings = np.random.default_rng(0).normal(size=(400, 2))
     label = (np.linalg.norm(rings, axis=1) > 1.1).astype(int)
-    model = ShareBoostClassifier(max_rounds=8, weak_learner="piecewise").fit(
-        rings[:200], label[:200]
-    )
-    assert model.score(rings[200:], label[200:]) > 0.85
-    model.save(tmp_path / "model")
-    again = ShareBoostClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(rings), model.predict(rings))
+    model = ShareBoostClassifier(max_rounds=8, weak_learner="piecewise")
+    assert model.fit(rings[:200], label[:200]).score(rings[200:], label[200:]) > 0.85
 
 
-def test_pooled_templates_equal_a_loop_over_windows(tmp_path):
+def test_pooled_templates_equal_a_loop_over_windows():
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, size=(250, 9, 11)).astype(np.uint8)
+    images = rng.integers(0, 256, size=(50, 9, 11)).astype(np.uint8)
     pooling = Pooling(9, 11, 3, 2, 1)
     templates = rng.normal(size=(4, 9)).astype(np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(
-        images.astype(np.float32), (3, 3), axis=(1, 2)
-    )
+    windows = np.lib.stride_tricks.sliding_window_view(images.astype(float), (3, 3), axis=(1, 2))
     responses = np.einsum("irckl,tkl->tirc", windows, templates.reshape(4, 3, 3))
     rows, columns = pooling.spans()
     assert (rows, columns) == ([(0, 5), (3, 7)], [(0, 5), (3, 9)])
-    found = pooling.responses(images.reshape(250, -1), templates)
-    for cell, ((top, bottom), (left, right)) in enumerate(product(rows, columns)):
-        expected = responses[:, :, top:bottom, left:right].max(axis=(2, 3))
+    found = pooling.responses(images.reshape(50, -1), templates)
+    for cell, (down, across) in enumerate(product(rows, columns)):
+        expected = responses[:, :, slice(*down), slice(*across)].max(axis=(2, 3))
         np.testing.assert_allclose(found[:, cell], expected, rtol=1e-4, atol=1e-2)
 
 
-def test_templates_are_priced_on_the_images_of_the_largest_duals():
+@pytest.mark.parametrize("n_priced", [15, 1000])
+def test_templates_are_priced_on_the_images_of_the_largest_duals(n_priced):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, size=(60, 36)).astype(np.uint8)
     duals = rng.normal(size=(60, 2)) * (rng.random((60, 1)) < 0.5)
-    largest = np.argsort(-np.abs(duals).sum(axis=1))[:15]
+    rows = np.argsort(-np.abs(duals).sum(axis=1))[:n_priced]
+    family = PatchFamily(
+        images, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=6, n_priced=n_priced
+    )
 
-    def made(n_priced):
-        return PatchFamily(
-            images, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=6, n_priced=n_priced
-        )
+    def edges_of(learners):
+        return family.responses(learners)[:, rows].astype(float) @ duals[rows]
 
-    for family, rows in ((made(15), largest), (made(1000), np.arange(60))):
-
-        def edges_of(learners, family=family, rows=rows):
-            return family.responses(learners)[:, rows].astype(float) @ duals[rows]
-
-        found = family.price(duals, 4)
-        assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
-        for channel in range(2):
-            own = [c for c in found if c.channel == channel]
-            assert len({c.learner for c in own}) == 4
-            np.testing.assert_allclose(
-                [c.edge for c in own], edges_of([c.learner for c in own])[:, channel], rtol=1e-4
-            )
-        shared = family.price_shared(duals, 25)
-        norms = [np.abs(edges).sum() for _, edges in shared]
-        assert len(shared) == 25  # templates times cells, and the constant
-        assert norms == sorted(norms, reverse=True)
-        expected = edges_of([learner for learner, _ in shared])
-        constant = [not learner.template for learner, _ in shared]
-        expected[constant] = duals.sum(axis=0)
-        np.testing.assert_allclose([edges for _, edges in shared], expected, rtol=1e-3, atol=1e-3)
-        groups = family.price_groups(duals, 3)
-        sums = [sum(np.abs(edges).sum() for _, edges in group) for group in groups]
-        assert sums == sorted(sums, reverse=True)
-    learner = next(learner for learner, _ in shared if learner.cell == 3)
-    shares = family.table(
-        [learner, next(learner for learner, _ in shared if not learner.template)]
-    ).feature_shares(36)
+    found = family.price(duals, 4)
+    assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
+    expected = edges_of([c.learner for c in found])[range(8), [c.channel for c in found]]
+    np.testing.assert_allclose([c.edge for c in found], expected, rtol=1e-4)
+    assert len({(c.learner, c.channel) for c in found}) == 8
+    learners, edges = zip(*family.price_shared(duals, 25), strict=True)
+    norms = np.abs(edges).sum(axis=1)
+    assert len(norms) == 25  # templates times cells, and the constant
+    assert norms.tolist() == sorted(norms, reverse=True)
+    constant = [not learner.template for learner in learners]
+    expected = np.where(np.array(constant)[:, None], duals.sum(axis=0), edges_of(learners))
+    np.testing.assert_allclose(edges, expected, rtol=1e-3, atol=1e-3)
+    sums = [
+        sum(np.abs(edges).sum() for _, edges in group) for group in family.price_groups(duals, 3)
+    ]
+    assert sums == sorted(sums, reverse=True)
+    last = next(learner for learner in learners if learner.cell == 3)
+    shares = family.table([last, learners[constant.index(True)]]).feature_shares(36)
     # The last cell begins a position before half of the four, and its templates end at the border.
     seen = np.zeros((6, 6))
     seen[1:, 1:] = 1 / 25
@@ -375,30 +353,8 @@ def test_patches_learn_digits(tmp_path):
     np.testing.assert_allclose(np.linalg.norm(table.templates, axis=1), 1.0, rtol=1e-5)
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     model.save(tmp_path / "model")
-    np.testing.assert_array_equal(
-        ShareBoostClassifier.load(tmp_path / "model").predict(X), model.predict(X)
-    )
-    again = ShareBoostClassifier(max_rounds=10, weak_learner=family, C=1e3).fit(X[::2], y[::2])
-    np.testing.assert_array_equal(again.model_.weights, model.model_.weights)
-    with pytest.raises(ValueError, match="image_shape is"):
-        ShareBoostClassifier(weak_learner=partial(PatchFamily, image_shape=(7, 8))).fit(X, y)
-    with pytest.raises(ValueError, match="no patch of enough contrast"):
-        ShareBoostClassifier(weak_learner=partial(PatchFamily, image_shape=(8, 8), side=3)).fit(
-            np.ones((20, 64)), y[:20]
-        )
-
-
-def test_path_display_draws_the_path():
-    pytest.importorskip("matplotlib").use("Agg")
-    X, y = load_digits(return_X_y=True)
-    model = ShareBoostClassifier(max_rounds=12).fit(X[::2], y[::2])
-    display = SparsityPathDisplay.from_estimator(model, X[1::2], y[1::2], name="features")
-    assert (np.diff(display.n_learners) >= 0).all()
-    assert display.n_learners[-1] in (11, 12)
-    assert display.errors[-1] == pytest.approx(1 - model.score(X[1::2], y[1::2]))
-    np.testing.assert_array_equal(display.line_.get_xdata(), display.n_learners)
-    with pytest.raises(ValueError, match="one value per stage"):
-        SparsityPathDisplay([1, 2], [0.1])
+    loaded = ShareBoostClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 def test_bad_input_is_named():

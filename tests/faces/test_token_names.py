@@ -2,16 +2,18 @@
 
 import copy
 import pickle
+import re
 import warnings
 from itertools import chain
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
-from structboost import StructBoostTagger
+from structboost.faces.string_index import StringIndex
 from structboost.faces.token_names import TokenNames
 
 TEXT = st.sampled_from(["a", "b", "a=b", "", "é"])
@@ -41,44 +43,65 @@ def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
 
 
 @pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        (np.True_, True),
-        (np.False_, False),
-        (np.str_("x"), "x"),
-        (np.int64(2), 2),
-        (np.float32(2), 2),
-    ],
-)
-def test_numpy_scalars_equal_python_values(value, plain):
-    found, wanted = TokenNames(), TokenNames()
-    table, other = found.learn([[{"a": value}, {"b": 1}]]), wanted.learn([[{"a": plain}, {"b": 1}]])
-    assert found.names == wanted.names
-    np.testing.assert_array_equal(table.whole().toarray(), other.whole().toarray())
-
-
-@pytest.mark.parametrize(
     "token",
     [
-        {1: 2.0}, {1: "x"}, {1: True}, {b"a": "x"}, {"a": object()}, {"a": {1: "x"}},
-        {"a": ["x", 1]}, {"a": [[1]]}, {"a": b"x"}, {"a": {1, 2}}, {"a": iter("x")}, {"a": 1j},
-        {"a": 2**53 + 1}, {"a": 10**400}, {"a": np.uint64(2**63)},
+        {1: 2.0}, {1: "x"}, {b"a": "x"}, {"a": object()}, {"a": {1: "x"}}, {"a": ["x", 1]},
+        {"a": [[1]]}, {"a": {"b": b"x"}}, {"a": {1, 2}}, {"a": 1j}, {"a": 10**400},
+        {"a": np.uint64(2**63)}, {"a": [0.5, 2**53 + 1]}, {"a": np.ma.masked},
+        {"a": np.ma.masked_array([1.0, 9.0], [False, True])},
+        {"a": pd.array([1, None], dtype="Int64")},
     ],
 )  # fmt: skip
-def test_an_unsupported_token_is_named(token):
-    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; (give each|write it)"):
-        TokenNames().learn([[{"a": 1.0}], [{"a": 1.0}, token]])
+@pytest.mark.parametrize("is_learned", [False, True])
+def test_an_unsupported_token_is_named(token, is_learned):
+    names, plain = TokenNames(), {"a": 1.0, "v": np.ma.masked_array([1.0], [False])}
+    read = names.learn
+    if is_learned:
+        names.learn([[plain]])
+        read = names.table
+    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; (give each|write it|write a)"):
+        read([[plain], [plain, token]])
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda names: pickle.loads(pickle.dumps(names))])
-def test_copies_give_the_same_table(copied):
-    tokens = [[{"a": "x", "b": True, "c": 2.5}, {"a": "y"}]]
+# Tokens that are learned, tokens that are read, and what is said of them.
+STRANGE_VECTORS = {
+    "longer": ([{"v": [1.0, 2.0]}, {"v": [1.0]}], [{"v": [1.0, 2.0, 3.0]}], "3 numbers, .* most 2"),
+    "shorter": ([{"v": [1.0, 2.0, 3.0]}], [{"v": [5.0]}], "1 number, .* count as 0"),
+    "shorter than all": ([{"v": [1.0, 2.0, 3.0]}, {"v": [1.0, 2.0]}], [{"v": [5.0]}], "1 number"),
+    "as short as one": ([{"v": [1.0, 2.0]}, {"v": np.ones(1)}], [{"v": [5.0]}], ""),
+    "a vector, was a number": ([{"v": 5.0}], [{"v": [1.0, 2.0]}, {"v": np.ones(2)}], "is a vector"),
+    "a vector, was a truth": ([{"v": True}], [{"v": [1.0, 2.0]}], "is a vector"),
+    "a number beside others": ([{"v": [1.0]}], [{"v": 2.0}, {"w": "a"}, {"z": 1.0}], "is a number"),
+    "truths": ([{"v": [1.0, 2.0]}], [{"w": True, "v": True}, {"b": True}], "is a number"),
+    "both in training": ([{"v": [1.0]}, {"v": 1.0}], [{"v": 1.0}], ""),
+} | {
+    f"{value!r}": ([{"v": [1.0, 2.0]}], [{"v": value}], "is a number, and was a vector")
+    for value in (2.0, 1, 0.0, True, np.bool_(True), np.float32(3), np.array(4.0))
+}
+
+
+@pytest.mark.parametrize("copied", [copy.copy, lambda names: pickle.loads(pickle.dumps(names))])
+@pytest.mark.parametrize("case", STRANGE_VECTORS)
+def test_vectors_unlike_those_of_training_warn_once(case, copied):
+    learned, tokens, words = STRANGE_VECTORS[case]
     names = TokenNames()
-    assert copied(names).names == []
-    wanted = names.learn(tokens)
-    assert copied(names).names == names.names
-    again = copied(names).table(tokens).whole()
-    np.testing.assert_array_equal(again.toarray(), wanted.whole().toarray())
+    names.learn([learned])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        copied(names).table([tokens, tokens])
+    assert len(told) == bool(words)
+    assert all(re.search(f"'v' of a token .*{words}", str(told[0].message)) for _ in told)
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+@pytest.mark.parametrize("numbers", [[1e16, -2.0], [1e200, 0.5], [True, False]])
+def test_numbers_of_a_vector_are_read_as_they_are_and_infinite_ones_are_named(form, numbers):
+    names = TokenNames()
+    rows = names.learn([[{"v": form(numbers)}, {"v": form([1.0, 2.0])}]]).whole().toarray()
+    np.testing.assert_array_equal(rows, [numbers, [1.0, 2.0]])
+    for bad in (np.inf, np.nan):
+        with pytest.raises(ValueError, match=rf"X\[1\]\[0\] has the value {bad} for .*'v\[1\]'"):
+            TokenNames().learn([[{"v": form(numbers)}], [{"v": form([0.5, bad])}]])
 
 
 @pytest.mark.slow
@@ -120,101 +143,6 @@ def written_out(token):
     return out
 
 
-def test_longer_vectors_than_those_of_training_warn():
-    names = TokenNames()
-    names.learn([[{"of word": [1.0, 2.0]}, {"of word": [1.0]}]])
-    with pytest.warns(UserWarning, match=r"'of word' of a token has 3 numbers, and had at most 2"):
-        names.table([[{"of word": [1.0, 2.0, 3.0]}]])
-
-
-def test_shorter_vectors_than_those_of_training_warn():
-    names = TokenNames()
-    names.learn([[{"of word": [1.0, 2.0, 3.0]}]])
-    with pytest.warns(UserWarning, match=r"'of word' of a token has 1 number, .* count as 0"):
-        table = names.table([[{"of word": [5.0]}]])
-    assert table.whole().toarray().tolist() == [[5.0, 0.0, 0.0]]
-
-
-@pytest.mark.parametrize(
-    "copied", [lambda names: names, lambda names: pickle.loads(pickle.dumps(names))]
-)
-def test_vectors_that_are_as_short_as_one_of_training_do_not_warn(copied):
-    names = TokenNames()
-    names.learn([[{"v": [1.0, 2.0, 3.0], "w": [1.0]}, {"v": np.array([1.0, 2.0])}]])
-    names = copied(names)
-    assert names.shortest == {"v": 2}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        names.table([[{"v": [5.0, 6.0]}], [{"v": [5.0, 6.0, 7.0], "w": [2.0]}]])
-    with pytest.warns(UserWarning, match=r"'v' of a token has 1 number, and had at most 3 .*as 0"):
-        names.table([[{"v": [5.0]}]])
-
-
-TRUE = {"other": True, "v": True}
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [[{"v": value}] for value in (2.0, 1, 0.0, True, np.bool_(True), np.float32(3), np.array(4.0))]
-    + [[{"v": 2.0}, {"other": "a"}, {"more": 1.0}], [TRUE], [TRUE, {"b": True}, {"c": True}]],
-    ids=str,
-)
-def test_a_number_where_training_had_a_vector_warns_once(tokens):
-    names = TokenNames()
-    names.learn([[{"v": [1.0, 2.0], "mixed": [1.0]}, {"mixed": 1.0}]])
-    with pytest.warns(UserWarning, match="'v' of a token is a number, and was a vector") as told:
-        table = names.table([tokens, [{**tokens[0], "mixed": 1.0}]])
-    assert len(told) == 1
-    assert table.whole().toarray()[:, names.names.index("mixed")].sum() == 1.0
-
-
-@pytest.mark.parametrize("value", [5.0, True])
-def test_a_vector_where_training_had_a_number_warns(value):
-    names = TokenNames()
-    names.learn([[{"v": value}]])
-    with pytest.warns(UserWarning, match="'v' of a token is a vector, and was a number in train"):
-        names.table([[{"v": [1.0, 2.0]}], [{"v": np.ones(2)}]])
-
-
-@pytest.mark.parametrize("weak_learner", ["auto", "tree"])
-def test_files_of_taggers_keep_the_lengths_of_vectors(weak_learner, tmp_path):
-    X = [[{"w": "a", "v": [1.0, 2.0]}, {"w": "b", "v": [3.0]}]] * 4
-    tagger = StructBoostTagger(weak_learner=weak_learner, max_iter=2).fit(X, [["A", "B"]] * 4)
-    tagger.save(tmp_path / "tagger")
-    for fitted in (tagger, StructBoostTagger.load(tmp_path / "tagger")):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            fitted.predict(X[:1])
-        with pytest.warns(UserWarning, match="'v' of a token is a number"):
-            fitted.predict([[{"w": "a", "v": 1.0}]])
-
-
-@pytest.mark.parametrize("form", [list, tuple, np.array])
-def test_vectors_of_bools_are_zeros_and_ones(form):
-    names = TokenNames()
-    learned = names.learn([[{"v": form([True, False])}, {"v": form([True, True])}]])
-    assert learned.whole().toarray().tolist() == [[1.0, 0.0], [1.0, 1.0]]
-    assert names.names == ["v[0]", "v[1]"]
-
-
-@pytest.mark.parametrize("is_learned", [False, True])
-def test_masked_vectors_are_refused_and_those_without_a_masked_number_are_read(is_learned):
-    names = TokenNames()
-    whole = np.ma.masked_array([1.0, 2.0], [False, False])
-    assert names.learn([[{"v": whole}]]).whole().toarray().tolist() == [[1.0, 2.0]]
-    read = names.table if is_learned else TokenNames().learn
-    tokens = [{"v": [1.0, 2.0]}, {"v": np.ma.masked_array([1.0, 9.0], [False, True])}]
-    with pytest.raises(
-        TypeError, match=r"^X\[0\]\[1\] is .*write v.filled\(number\), or leave 'v'"
-    ):
-        read([tokens])
-    pd = pytest.importorskip("pandas")
-    with pytest.raises(TypeError, match=r"write v.fillna\(number\), or leave 'v'"):
-        read([[{"v": pd.array([1, None], dtype="Int64")}]])
-    with pytest.raises(TypeError, match="the value of 'v' is masked"):
-        read([[{"v": np.ma.masked}]])
-
-
 @pytest.mark.parametrize("value", [1.0, True, 3])
 @pytest.mark.parametrize("is_learned", [False, True])
 def test_a_vector_beside_a_name_of_one_of_its_numbers_is_refused(value, is_learned):
@@ -248,33 +176,6 @@ def test_vectors_are_numbers_with_an_index_in_their_names(seen, new, data):
         assert entries.data.all()
 
 
-@pytest.mark.parametrize("others", [{}, {"a": "x"}])
-def test_a_missing_number_in_a_vector_is_named(others):
-    bad = [[{"v": [1.0, 2.0]}], [{**others, "v": np.array([0.5, 1.0])}, {"v": [0.5, np.nan]}]]
-    with pytest.raises(ValueError, match=r"X\[1\]\[1\] has the value nan for the feature 'v\[1\]'"):
-        TokenNames().learn(bad)
-
-
-@pytest.mark.parametrize("form", [list, tuple, np.array])
-def test_an_infinite_number_in_a_vector_is_named(form):
-    bad = [[{"v": form([1.0, 2.0])}], [{"v": form([0.5, np.inf])}]]
-    with pytest.raises(ValueError, match=r"X\[1\]\[0\] has the value inf for the feature 'v\[1\]'"):
-        TokenNames().learn(bad)
-
-
-@pytest.mark.parametrize("form", [list, tuple, np.array])
-def test_large_numbers_of_a_vector_are_read_as_those_without_one(form):
-    table = TokenNames().learn([[{"v": form([1e16, -2.0])}, {"v": form([1e200, 0.5])}]])
-    np.testing.assert_array_equal(table.whole().toarray(), [[1e16, -2.0], [1e200, 0.5]])
-
-
-def test_a_whole_number_of_a_vector_that_floats_merge_is_named():
-    with pytest.raises(
-        TypeError, match=r"the value of 'v\[1\]' is 9007199254740993, beyond 2\*\*53"
-    ):
-        TokenNames().learn([[{"v": [0.5, 2**53 + 1]}]])
-
-
 class _ReadByName(dict):
     """Names that may be looked up, but not gone through: there may be a million."""
 
@@ -293,3 +194,32 @@ def test_tokens_with_new_names_do_not_read_all_learned_names(new, other):
     names._places = _ReadByName(names._places)
     table = names.table([[{"a": True, **new}, other]])
     assert table.whole().toarray().tolist() == [[1.0, 0.0], [1.0, float("b" in other)]]
+
+
+# Few characters, so that strings meet; one of two bytes, a lone surrogate and a null.
+STRINGS = st.text("ab=é\ud800", max_size=4)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(STRINGS, max_size=12),
+    STRINGS,
+    STRINGS,
+    st.lists(st.tuples(STRINGS, STRINGS), min_size=1, max_size=8),
+)
+def test_the_index_finds_what_a_dict_finds(strings, one, other, values):
+    places = {string: k for k, string in enumerate(strings)}
+    columns = [*zip(*values, strict=True)]
+    found = StringIndex(strings).find([one, other], columns)
+    assert sorted(found) == [0, 1]
+    for k, prefix in enumerate((one, other)):
+        wanted = [places.get(prefix + value, -1) for value in columns[k]]
+        assert found[k].tolist() == wanted
+
+
+def test_columns_of_other_values_and_null_characters_are_left_to_the_caller():
+    index = StringIndex(["a=b", "a=b\0c"])
+    assert sorted(index.find(["a=", "a="], [["b", 1], ["b", "c"]])) == [1]
+    assert index.find(["a="], [["b\0c", "b"]]) == {}
+    assert index.find(["a\0"], [["b"]]) == {}
+    assert index.find([], []) == {}

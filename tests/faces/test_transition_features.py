@@ -1,7 +1,6 @@
 """Scores of pairs of tags that depend on features of the token."""
 
 import re
-from itertools import product
 
 import numpy as np
 import pytest
@@ -27,66 +26,17 @@ def sentences(n=60, seed=0):
     return X, y
 
 
-def brute(tagger, x):
-    """All tags of a sentence with their scores, from the public weights by name."""
-    place = {name: k for k, name in enumerate(tagger.feature_names_)}
-    of_steps = {int(k): own for k, own in enumerate(tagger.transition_columns_)}
-    active = [
-        [place[name] for name in (f"{a}={b}" for a, b in token.items()) if name in place]
-        for token in x
-    ]
-    scores = {}
-    for y in product(range(3), repeat=len(x)):
-        total = 0.0
-        for t, tag in enumerate(y):
-            total += tagger.intercept_[tag] + tagger.feature_weights_[active[t], tag].sum()
-            if t:
-                total += tagger.transitions_[y[t - 1], tag]
-                for k, column in of_steps.items():
-                    total += (column in active[t]) * tagger.transition_weights_[k, y[t - 1], tag]
-        scores[y] = total
-    return scores
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", ["log_loss", "svm"])
-def test_predictions_and_probabilities_are_those_of_all_tags_one_by_one(objective, tmp_path):
-    X, y = sentences()
-    settings = {"objective": objective, "C": 60.0, "random_state": 0}
-    tagger = StructBoostTagger(transition_features=["go"], **settings).fit(X, y)
-    assert tagger.history_[-1]["certified"]
-    assert tagger.history_[-1]["gap"] <= tagger.tol
-    names = [tagger.feature_names_[k] for k in tagger.transition_columns_]
-    assert names == ["go=no", "go=on"]
-    new, _ = sentences(12, seed=1)
-    new.append([{"go": "on"}, {"go": "never seen"}])
-    predicted, marginals = tagger.predict(new), tagger.predict_marginals(new)
-    for x, tags, of_tokens in zip(new, predicted, marginals, strict=True):
-        scores = brute(tagger, x)
-        best = max(scores, key=scores.get)
-        assert tags == [f"t{k}" for k in best]
-        values = np.array(list(scores.values())) * (tagger.temperature_ or 1.0)
-        p = np.exp(values - np.logaddexp.reduce(values))
-        for t, token in enumerate(of_tokens):
-            for k in range(3):
-                wanted = sum(q for q, z in zip(p, scores, strict=True) if z[t] == k)
-                assert token[f"t{k}"] == pytest.approx(wanted, abs=1e-9)
-    # One by one, and after a file.
-    assert [tagger.predict([x])[0] for x in new] == predicted
-    tagger.save(tmp_path / "tagger.sbm")
-    loaded = StructBoostTagger.load(tmp_path / "tagger.sbm")
-    assert loaded.predict_marginals(new) == marginals
-    np.testing.assert_array_equal(loaded.transition_weights_, tagger.transition_weights_)
-    assert loaded.feature_importances_ == pytest.approx(tagger.feature_importances_)
-
-
 def test_they_learn_what_a_score_of_the_pair_alone_cannot():
     (X, y), (new, tags) = sentences(), sentences(60, seed=1)
-    with_go = StructBoostTagger(transition_features=["go"], random_state=0).fit(X, y)
+    # A scorer predicts from rows that were read before.
+    settings = {"scoring": "accuracy", "weak_learner": "linear", "random_state": 0}
+    with_go = StructBoostTagger(transition_features=["go"], **settings).fit(X, y)
     without = StructBoostTagger(random_state=0).fit(X, y)
     assert with_go.score(new, tags) > 0.97
+    assert max(entry["score"] for entry in with_go.C_path_) > 0.7
     assert without.score(new, tags) < 0.8
     steps = dict(zip(with_go.transition_columns_, with_go.transition_weights_, strict=True))
+    assert sorted(steps) == [with_go.feature_names_.index(name) for name in ("go=no", "go=on")]
     on = steps[with_go.feature_names_.index("go=on")]
     assert (on.argmax(axis=1) == (np.arange(3) + 1) % 3).all()
     assert without.transition_weights_.shape == (0, 3, 3)
@@ -117,58 +67,39 @@ def test_unknown_tags_sparse_matrices_and_functions_give_the_same_model():
     assert of_columns.predict(tables) == of_names.predict(X)
 
 
-@pytest.mark.slow
-def test_numbers_beside_names_and_held_out_sequences_are_read():
-    X, y = sentences(40)
-    rng = np.random.default_rng(0)
-    X = [[{**token, "v": rng.normal(size=2)} for token in x] for x in X]
-    tagger = StructBoostTagger(transition_features=["go"], C=40.0, random_state=0).fit(X, y)
-    assert set(tagger.model_.members) == {"token", "vector", "step"}
-    assert tagger.score(X, y) > 0.9
-    # A scorer predicts from rows that were read before.
-    settings = {"transition_features": ["go"], "weak_learner": "linear", "random_state": 0}
-    scored = StructBoostTagger(scoring="accuracy", **settings).fit(X, y)
-    assert scored.score(X, y) > 0.9
-    assert max(entry["score"] for entry in scored.C_path_) > 0.7
+@pytest.mark.parametrize(
+    ("columns", "settings", "message"),
+    [
+        ("go", {}, "give a list, ['go']"),
+        (b"go", {}, "give a list of names"),
+        ([], {}, "is empty; leave it out"),
+        (["go", 1], {}, "give a list of names"),
+        (["gone"], {}, "names 'gone', which no token has"),
+        (["g"], {}, "'g', which no token has; give names of en"),
+        (["f"], {}, "such as ['first']"),
+        (["v"], {}, "names 'v', whose values are vectors"),
+        ([99], {}, "give indices from 0 to"),
+        (lambda name: False, {}, "true for no feature"),
+        (["n"], {}, "'n', whose values are numbers"),
+        (["go"], {"transitions": "seen"}, "transitions='all'"),
+        (["go"], {"weak_learner": "tree"}, "leave it out"),
+        (["go"], {"objective": "hinge"}, "leave it out"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(columns, settings, message):
+    X, y = sentences(5)
+    X[0][0] |= {"n": 1.5, "v": [1.0, 2.0]}
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        StructBoostTagger(transition_features=columns, **settings).fit(X, y)
 
 
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"transition_features": "go"}, TypeError, "give a list, ['go']"),
-        ({"transition_features": b"go"}, TypeError, "give a list of names"),
-        ({"transition_features": []}, ValueError, "is empty; leave it out"),
-        ({"transition_features": ["go", 1]}, TypeError, "give a list of names"),
-        ({"transition_features": ["gone"]}, ValueError, "names 'gone', which no token has"),
-        ({"transition_features": ["g"]}, ValueError, "'g', which no token has; give names of en"),
-        ({"transition_features": ["f"]}, ValueError, "such as ['first']"),
-        ({"transition_features": ["v"]}, ValueError, "names 'v', whose values are vectors"),
-        ({"transition_features": [99]}, ValueError, "give indices from 0 to"),
-        ({"transition_features": lambda name: False}, ValueError, "true for no feature"),
-        ({"transition_features": ["n"]}, ValueError, "'n', whose values are numbers"),
-        ({"transition_features": ["go"], "transitions": "seen"}, ValueError, "transitions='all'"),
-        ({"transition_features": ["go"], "weak_learner": "tree"}, ValueError, "leave it out"),
-        ({"transition_features": ["go"], "objective": "hinge"}, ValueError, "leave it out"),
-    ],
+    ("columns", "form", "message"),
+    [([0], np.eye, "give tokens such as"), (["go"], sparse.eye_array, "give indices of columns")],
 )
-def test_what_cannot_be_trained_is_refused(settings, error, message):
-    X, y = sentences(5)
-    X[0][0] |= {"n": 1.5, "v": [1.0, 2.0]}
-    with pytest.raises(error, match=re.escape(message)):
-        StructBoostTagger(**settings).fit(X, y)
-
-
-def test_tokens_that_are_arrays_have_no_transition_features():
-    X, y = [np.eye(2), np.eye(2)], [["a", "b"], ["b", "a"]]
-    with pytest.raises(ValueError, match="give tokens such as"):
-        StructBoostTagger(transition_features=[0]).fit(X, y)
-
-
-def test_names_of_columns_without_names_are_refused():
-    tables = [sparse.csr_array(np.eye(2)), sparse.csr_array(np.eye(2))]
-    tagger = StructBoostTagger(transition_features=["go"])
-    with pytest.raises(ValueError, match="give indices of columns"):
-        tagger.fit(tables, [["a", "b"], ["b", "a"]])
+def test_arrays_have_no_transition_features_and_sparse_arrays_no_names(columns, form, message):
+    with pytest.raises(ValueError, match=message):
+        StructBoostTagger(transition_features=columns).fit([form(2)] * 2, [["a", "b"]] * 2)
 
 
 @pytest.mark.parametrize("form", [list, tuple, set, np.array])
