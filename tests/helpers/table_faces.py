@@ -38,7 +38,8 @@ CLASSIFIERS = {
 # Faces whose weak learners are linear functions, or have columns of 0 and 1 for categories.
 ENCODING = (
     "StructBoost, svm", "StructBoost, linear", "StructBoost, hinge, variant",
-    "MultiBoostECC, variant", "ShareBoost", "ShareBoost, variant", "StructuredSVM", "Ranker, variant",
+    "MultiBoostECC, variant", "ShareBoost", "ShareBoost, variant", "StructuredSVM",
+    "Ranker, variant",
 )  # fmt: skip
 
 N = 60
