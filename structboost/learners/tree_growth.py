@@ -112,8 +112,7 @@ def grow(
         ridge = fraction * ((total >> SHIFT) + (total & MASK))
         features[c] = 0
         bins[c] = -1
-        todo[0, 0], todo[0, 1], todo[0, 2], todo[0, 3], todo[0, 4] = 0, 0, 0, n, total
-        n_todo = 1
+        n_todo = _push(todo, 0, (0, 0, n, total), 0)
         while n_todo:
             n_todo -= 1
             node, place = todo[n_todo, 0], todo[n_todo, 1]
@@ -135,13 +134,11 @@ def grow(
             if left >= n_nodes:
                 continue
             middle = _rows_parted(codes[f], b, left_set, rows, other, begin, end)
-            smaller, larger = (left, begin, middle), (left + 1, middle, end)
-            weight_of_smaller, weight_of_larger = left_total, total - left_total
+            smaller = left, begin, middle, left_total
+            larger = left + 1, middle, end, total - left_total
             if middle - begin > end - middle:
                 smaller, larger = larger, smaller
-                weight_of_smaller, weight_of_larger = weight_of_larger, weight_of_smaller
-            may_smaller = _may_split(weight_of_smaller, smaller[2] - smaller[1], min_rows)
-            may_larger = _may_split(weight_of_larger, larger[2] - larger[1], min_rows)
+            may_smaller, may_larger = _may_split(smaller, min_rows), _may_split(larger, min_rows)
             if may_smaller or may_larger:
                 of_smaller, of_child = rows[smaller[1] : smaller[2]], histograms[place + 1]
                 count((by_row, dense), sparse, packed, of_smaller, of_child, at_once)
@@ -150,20 +147,23 @@ def grow(
             if may_larger:
                 for k in range(histograms.shape[1]):
                     histograms[place, k] -= histograms[place + 1, k]
-                todo[n_todo, 0], todo[n_todo, 1] = larger[0], place
-                todo[n_todo, 2], todo[n_todo, 3] = larger[1], larger[2]
-                todo[n_todo, 4] = weight_of_larger
-                n_todo += 1
+                n_todo = _push(todo, n_todo, larger, place)
             if may_smaller:
-                todo[n_todo, 0], todo[n_todo, 1] = smaller[0], place + 1
-                todo[n_todo, 2], todo[n_todo, 3] = smaller[1], smaller[2]
-                todo[n_todo, 4] = weight_of_smaller
-                n_todo += 1
+                n_todo = _push(todo, n_todo, smaller, place + 1)
 
 
 @compiled(no_cpython_wrapper=True)
-def _may_split(total: int, n_rows: int, min_rows: int) -> bool:
+def _push(todo: IntArray, n_todo: int, node: tuple[int, int, int, int], place: int) -> int:
+    """Append a node, by index, first and last row and weight, and the place of its histogram."""
+    todo[n_todo, 0], todo[n_todo, 1] = node[0], place
+    todo[n_todo, 2], todo[n_todo, 3], todo[n_todo, 4] = node[1], node[2], node[3]
+    return n_todo + 1
+
+
+@compiled(no_cpython_wrapper=True)
+def _may_split(node: tuple[int, int, int, int], min_rows: int) -> bool:
     """Whether a node has weight of both signs, and enough rows."""
+    n_rows, total = node[2] - node[1], node[3]
     return bool(total >> SHIFT > 0 and total & MASK > 0 and n_rows >= 2 * min_rows)
 
 

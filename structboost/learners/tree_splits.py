@@ -1,4 +1,8 @@
-"""Splits of least Gini impurity, from the histogram of a node."""
+"""Splits of least Gini impurity, from the histogram of a node.
+
+The bins of a sparse column are counted only where the weight outside of its common bin may be
+enough for a better split than the best one so far.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import IntArray
-from structboost.learners.sparse_bounds import (
-    COLUMNS_AT_ONCE,
-    ROUNDING,
-    any_enough,
-    limit_by_common_bins,
-    needed_weights,
-)
 from structboost.learners.tree_histograms import MASK, SHIFT, count_rows, count_sparse
 from structboost.runtime.compiled import compiled
 
+# An impurity counts as smaller only by more than rounding: by this fraction of the node's.
+ROUNDING = 1e-10
+# Sparse columns that are passed over together.
+COLUMNS_AT_ONCE = 32
 # Rows of average weight that draw a category to the middle of the order: LightGBM's ``cat_smooth``.
 _SMOOTHING = 10.0
 
@@ -50,7 +51,7 @@ def split_of_node(
     ``(p - n)^2 / (p + n + ridge)``.  Only columns that are open are split.
 
     Sparse columns whose bins other than the common one have too little weight are passed over
-    (:func:`needed_weights`).
+    (:func:`_needed_weights`).
 
     ``codes`` are ``codes`` and ``columns`` of the :class:`CountedTable`, and ``weights`` those of
     all rows, and zeros.  ``limits`` are the fewest ``rows`` of a side, the largest weight of a row,
@@ -72,14 +73,10 @@ def split_of_node(
     min_rows, largest, price = limits
     # Sides of less weight may have too few rows.
     enough = float(min_rows) * largest
-    # Sparse columns are passed over by this limit; ten margins, since each split is below the last
-    # one by a margin.
+    # Sparse columns are passed over by what is needed to get below this limit.
     cap, is_masked, needed = limit, False, (0, 0)
     if sparse is not None:
-        limits_of_cap = limit, enough if counts is not None else 0.0
-        cap = limit_by_common_bins((of_columns, sparse[0]), histogram, columns, node, limits_of_cap)
-        cap = min(limit, cap + 10.0 * margin)
-        needed = needed_weights(node, cap)
+        needed = _needed_weights(node, cap)
     next_f = 0
     while next_f < len(directions):
         f = next_f
@@ -90,10 +87,10 @@ def split_of_node(
             if is_sparse:
                 if limit < cap:
                     cap = limit
-                    needed = needed_weights(node, cap)
+                    needed = _needed_weights(node, cap)
                 last = f + COLUMNS_AT_ONCE - 1
                 if last < len(directions) and of_columns[last, 2] == of_columns[f, 2] + last - f:
-                    if not any_enough(histogram[first : first + COLUMNS_AT_ONCE], needed):
+                    if not _any_enough(histogram[first : first + COLUMNS_AT_ONCE], needed):
                         next_f = last + 1
                         continue
                 rest = histogram[first]
@@ -217,3 +214,44 @@ def _best_set(
             if i < best or (orders[b] == np.inf and takes_empty):
                 left_set[b >> 6] |= np.uint64(1) << np.uint64(b & 63)
     return limit, best_left
+
+
+@compiled(no_cpython_wrapper=True)
+def _needed_weights(node: tuple[int, float], limit: float) -> tuple[int, int]:
+    """Weights outside the common bin that a better split needs, either of which is enough.
+
+    One side of a split has none of the common bin.  If it has the larger fraction of positive
+    weight, the impurity would be smaller without its negative weight, and the other way around.
+    The positive one is shifted as in a histogram.
+    """
+    total, ridge = node
+    positive, negative = float(total >> SHIFT), float(total & MASK)
+    half = 0.5 * ridge
+    of_positive = _least_weight(positive, negative, limit, half) << SHIFT
+    return of_positive, _least_weight(negative, positive, limit, half)
+
+
+@compiled(no_cpython_wrapper=True)
+def _least_weight(positive: float, negative: float, limit: float, half: float) -> int:
+    """Positive weight that one side needs for a split with an impurity below the limit.
+
+    A side without negative weight has the least impurity.  That of the other side is then
+    ``a b / (a + b)``, with what is left of the positive weight as a.
+    """
+    b, other = negative + half, limit - 0.5 * half
+    if b <= other:
+        return 0
+    least = positive + half - other * b / (b - other)
+    return int(max(0.0, least - ROUNDING * (positive + negative + half)))
+
+
+@compiled(no_cpython_wrapper=True)
+def _any_enough(weights: IntArray, needed: tuple[int, int]) -> bool:
+    """Whether any weight has enough of a sign.
+
+    It is a loop that LLVM makes vector code of: a sum is negative if one of its terms is enough.
+    """
+    signs = 0
+    for i in range(len(weights)):
+        signs |= (needed[0] - 1 - weights[i]) | (needed[1] - 1 - (weights[i] & MASK))
+    return signs < 0

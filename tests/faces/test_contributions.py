@@ -33,6 +33,7 @@ MODELS = {
     "ranker": (StructBoostRanker(**QUICK), Y),
     "sets": (StructBoostMultiLabelClassifier(**QUICK), np.column_stack((Y > 0, Y > 1, Y == 1))),
     "features": (ShareBoostClassifier(max_rounds=3), Y),
+    "pairs": (StructBoostClassifier(weak_learner="pair_tree", **QUICK), Y),
     "codes": (AdaBoostMHClassifier(max_rounds=5), Y),
     "linear": (StructuredSVMClassifier(tol=0.2), Y),
     "linear, two classes": (StructuredSVMClassifier(tol=0.2), Y == 1),

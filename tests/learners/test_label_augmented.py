@@ -19,7 +19,6 @@ from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.stump import Stump, StumpFamily
 from structboost.learners.tree import TreeFamily
 from structboost.objectives import Exponential
-from tests.helpers.problems import full_optimum
 
 NESTED = {"l": [0, 1], "r": {2: None, "s": [3, 4]}}
 FLOWERS = {"l": [0], "r": [1, 2]}
@@ -95,38 +94,6 @@ def test_pricing_equals_all_stumps_on_augmented_vectors(seed, response, per_chan
             column.edge, rel=1e-5
         )
     assert [c.edge for c in columns] == sorted((c.edge for c in columns), reverse=True)
-
-
-def program(X, y, task, C):
-    """The optimum over all stumps on the augmented vectors: the whole program of section 3.4."""
-    codes, losses = task.tree.codes(), task.tree.losses()
-    h = np.array(
-        [
-            answers(X, codes, n, *stump)
-            for n in range(codes.shape[1])
-            for stump in all_stumps(X, -1.0, 1.0)
-        ]
-    )
-    margins = h[:, np.arange(len(X)), y][:, :, None] - h
-    slacks = np.repeat(np.arange(len(X)), task.n_classes)
-    rows, costs = margins.reshape(len(h), -1).T, np.full(len(X), C / len(X))
-    return full_optimum(rows, losses[y].ravel(), slacks, costs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
-def test_optimum_is_that_of_the_whole_program(formulation):
-    X, y = integers(3, 24), np.random.default_rng(3).integers(0, 5, 24)
-    task = TaxonomyTask(NESTED)
-    fitted = StructBoost(
-        task, C=30.0, tol=1e-6, max_rounds=500, formulation=formulation, pricing=LabelAugmented()
-    ).fit(X, y)
-    last = fitted.history_[-1]
-    assert last["certified"]
-    assert last["gap"] <= 1e-6
-    optimum = program(X, y, task, 30.0)
-    assert fitted.objective_ == pytest.approx(optimum, rel=1e-5)
-    assert all(record["bound"] <= optimum * (1 + 1e-7) for record in fitted.history_)
 
 
 def test_classifiers_take_it_by_name():

@@ -17,7 +17,6 @@ from structboost import (
 from structboost.faces.tables import later_table
 from structboost.files.schema import DamagedFileError
 from structboost.learners import PairTreeFamily
-from structboost.learners.pair_search import BY_SETS, best_children
 from structboost.learners.pair_tables import PairTables
 from tests.helpers.listed_trees import drawn_table, functions_of, grid_of, listed_trees
 from tests.helpers.problems import class_margins, full_optimum
@@ -43,6 +42,9 @@ def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
         if trial % 2:
             # With each input as a row, no two trees are alike.
             X = grid_of(X)[0]
+        elif trial % 3:
+            # Most rows are in the first bin of a feature.
+            X = np.concatenate((X, np.repeat([np.nanmin(X, axis=0)], 40, axis=0)))
         low, high = RESPONSES[trial % 3]
         family = PairTreeFamily(X, (low, high), categorical=categorical, directions=directions)
         is_high = listed_trees(X, categorical, directions)
@@ -64,46 +66,6 @@ def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
         grid = grid_of(X)[0]
         listed = {tree.tobytes() for tree in functions_of(grid, categorical, directions)}
         assert all((row == high).tobytes() in listed for row in table.responses(grid)), trial
-
-
-def best_child(codes, own, n_bins, side, is_apart):
-    """Largest sum of ``|s|`` of a child on one column, whose leaves keep its side."""
-    sums = np.bincount(codes, own, n_bins)
-    if side == BY_SETS:
-        return np.abs(sums).sum()
-    below = np.cumsum(sums)[:-1]
-    rises, falls = sums.sum() - 2 * below, 2 * below - sums.sum()
-    allowed = {1: rises, -1: falls, 0: np.concatenate((rises, falls))}[int(side)]
-    free = [rises[-1], falls[-1]] if is_apart else []
-    return max(abs(sums.sum()), *allowed, *free)
-
-
-def test_each_cut_of_each_root_gets_its_best_children():
-    rng = np.random.default_rng(0)
-    n_bins = np.array([4, 3, 5, 2])
-    starts = np.append(0, np.cumsum(n_bins))
-    pairs = np.column_stack(np.triu_indices(4)).astype(np.int64)
-    for trial in range(40):
-        codes = np.array([rng.integers(0, n, 30) for n in n_bins], np.uint8)
-        # In some columns most rows are in the first bin.
-        is_sparse = rng.random((4, 1)) < trial % 3 / 2
-        codes[is_sparse & (rng.random(codes.shape) < 0.7)] = 0
-        own, sides = rng.normal(size=30), rng.choice([-1, 0, 1, BY_SETS], 4).astype(np.int8)
-        is_apart = (sides != BY_SETS) & (rng.random(4) < 0.5)
-        sizes, children = np.full((3, 14), -np.inf), np.zeros((3, 14), np.int32)
-        room = np.empty((2, 10, 5))
-        best_children(codes, own, starts, sides, is_apart, pairs, room, sizes, children)
-        for a in range(4):
-            for bin_ in range(n_bins[a]):
-                left = codes[a] == bin_ if sides[a] == BY_SETS else codes[a] <= bin_
-                for k, rows in enumerate((left, ~left)):
-                    of_columns = [
-                        best_child(codes[b, rows], own[rows], n_bins[b], sides[b], is_apart[b])
-                        for b in range(4)
-                    ]
-                    cut = starts[a] + bin_
-                    assert sizes[k, cut] == pytest.approx(max(of_columns), abs=1e-12), trial
-                    assert of_columns[children[k, cut]] == pytest.approx(max(of_columns), abs=1e-12)
 
 
 def test_candidates_of_a_channel_split_different_features_at_their_roots():
@@ -232,37 +194,10 @@ def check_certificate(fit, seed):
     assert last["primal"] >= optimum * (1 - 1e-6)
 
 
-FITS = [fit_binary, fit_ranker, fit_classes]
-
-
-@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("fit", [fit_binary, fit_ranker, fit_classes])
 def test_no_certificate_is_false(fit):
     for seed in range(8):
         check_certificate(fit, seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fit", FITS)
-def test_no_certificate_of_many_is_false(fit):
-    for seed in range(100, 160):
-        check_certificate(fit, seed)
-
-
-def test_trees_that_keep_directions_cost_as_little_as_the_best_of_them():
-    missing = np.array([[np.nan], [np.nan], [np.nan], [0.0], [1.0], [2.0]])
-    grid = np.array([[a, b] for a in range(3) for b in range(3)], float)
-    nested = grid[:, 1] > np.where(grid[:, 0] < 0.5, 1.5, 0.5)
-    present = ~np.isnan(missing[:, 0])
-    for X, y, directions in (
-        (missing, present, [1]),
-        (missing, ~present, [1]),
-        (grid, nested, [1, 1]),
-    ):
-        model = StructBoostClassifier(
-            objective="hinge", weak_learner="pair_tree", C=50, tol=1e-4, monotonic_cst=directions
-        ).fit(X, y)
-        assert model.history_[-1]["bound"] == pytest.approx(1.0, rel=1e-3)
-        assert model.objective_ == pytest.approx(1.0, rel=1e-3)
 
 
 # -- the model ----------------------------------------------------------------------------------
@@ -298,47 +233,3 @@ def test_tables_of_features_and_pairs_give_the_scores(fitted):
     for values in pure.pairs.values():
         np.testing.assert_allclose(values[:, :-1].mean(axis=1), 0, atol=1e-12)
         np.testing.assert_allclose(values[:-1].mean(axis=0), 0, atol=1e-12)
-
-
-def test_contributions_are_shapley_values(fitted):
-    model, frame = fitted
-    scores = model.decision_function(frame)
-    values, base = model.contributions(frame)
-    np.testing.assert_allclose(base + values.sum(axis=1), scores, atol=1e-9)
-    background, rows = frame[:7], frame[20:23]
-    values, base = model.contributions(rows, background)
-    np.testing.assert_allclose(base, model.decision_function(background).mean(axis=0))
-    table, behind = (later_table(model, part) for part in (rows, background))
-    order = np.random.default_rng(0).permutation(table.shape[1])
-    for row, own in zip(table, values, strict=True):
-        for feature in range(len(row)):
-            total = np.zeros(own.shape[1])
-            # A function of at most two features: an order and its reverse are enough.
-            for ordered in (order, order[::-1]):
-                before = ordered[: list(ordered).index(feature)]
-                for is_known in (True, False):
-                    mixed = behind.copy()
-                    mixed[:, before] = row[before]
-                    if is_known:
-                        mixed[:, feature] = row[feature]
-                    mean = model.model_.scores(mixed).mean(axis=0)
-                    total += mean if is_known else -mean
-            np.testing.assert_allclose(own[feature], total / 2, atol=1e-9)
-
-
-def test_an_interaction_that_stumps_cannot_see_is_learned():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    hinge = {"objective": "hinge", "C": 20, "tol": 0.02}
-    stumps, trees, boosted = (
-        StructBoostClassifier(random_state=0, **options).fit(X[:200], y[:200])
-        for options in (
-            hinge,
-            {"weak_learner": "pair_tree", **hinge},
-            {"weak_learner": "pair_tree", "max_iter": 30},
-        )
-    )
-    assert trees.score(X[200:], y[200:]) > 0.9 > stumps.score(X[200:], y[200:]) + 0.1
-    assert boosted.score(X[:200], y[:200]) > 0.95
-    assert boosted.history_[-1]["bound"] is None

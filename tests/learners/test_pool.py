@@ -98,26 +98,6 @@ def test_error_of_a_function_names_its_index():
     assert caught.value.__notes__ == ["Raised by functions[1](X)."]
 
 
-@pytest.mark.parametrize("scale", [1e14, 1e200])
-def test_functions_too_large_for_the_solvers_are_named(scale):
-    X, y = table(0)
-    pools = {
-        r"functions\[1\]\(X\) has": [WAVES[0], lambda X: scale * np.cos(X[:, 0])],
-        r"functions\(X\)\[:, 0\] has": lambda X: scale * np.cos(X),
-    }
-    for message, functions in pools.items():
-        family = partial(PoolFamily, functions=functions)
-        with pytest.raises(ValueError, match=f"{message} responses up to .*; scale the function"):
-            StructBoost(MulticlassTask(2), C=20.0, weak_learner=family).fit(X, y)
-
-
-def test_functions_of_the_largest_size_are_trained_on():
-    X, y = table(0)
-    family = partial(PoolFamily, functions=lambda X: 9e9 * np.tanh(waves(X)))
-    fitted = StructBoost(MulticlassTask(2), C=20.0, weak_learner=family).fit(X, y)
-    assert fitted.history_[-1]["gap"] <= 0.01
-
-
 @pytest.mark.parametrize(
     ("functions", "message"),
     [
@@ -126,6 +106,8 @@ def test_functions_of_the_largest_size_are_trained_on():
         ([WAVES[0], "sin"], r"functions\[1\] is 'sin'; give a callable"),
         ([lambda X: X[:3, 0]], r"functions\[0\]\(X\) has shape \(3,\) for 30 rows"),
         ([lambda X: np.log(X[:, 0] * 0)], "is not finite"),
+        ([WAVES[0], lambda X: 2e10 + X[:, 0]], r"functions\[1\]\(X\) has responses up to"),
+        (lambda X: 2e10 + X, r"functions\(X\)\[:, 0\] has responses up to .*; scale"),
         (lambda X: waves(X)[1:], r"functions\(X\) has shape \(29, 6\) for 30 rows"),
     ],
 )

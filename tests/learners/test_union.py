@@ -70,14 +70,6 @@ def test_features_beyond_all_coefficients_are_named(scale):
         LinearFunctionFamily(X)
 
 
-def test_functions_are_turned_on_channels_that_want_them_so():
-    X, duals = made(3)
-    family = LinearFunctionFamily(X, (-1.0, 1.0))
-    best = family.price(duals, 1)[0]
-    turned = family.refine(best.learner, np.column_stack((duals[:, 0], -duals[:, 0])))
-    assert min(candidate.edge for candidate in turned) > 0
-
-
 @pytest.mark.filterwarnings("error")
 def test_constant_features_kinds_without_parts_and_other_types_do_no_harm():
     X, duals = made(0)
@@ -180,22 +172,6 @@ def test_models_score_from_a_file_as_learner_by_learner(weak_learner, tmp_path):
     assert again.weak_learner == weak_learner
     for stage, scores in zip(ensemble.staged(), model.staged_decision_function(X), strict=True):
         np.testing.assert_array_equal(stage.scores(X), scores)
-
-
-@pytest.mark.slow
-def test_a_union_is_a_list_of_names_or_callables():
-    X, y = WINE
-    named = StructBoostClassifier(
-        objective="hinge", C=10.0, tol=0.05, weak_learner=["linear", "stump"]
-    )
-    lists = [(LinearFunctionFamily, StumpFamily), [partial(LinearFunctionFamily), "stump"]]
-    models = [named, *(clone(named).set_params(weak_learner=members) for members in lists)]
-    objectives = [model.fit(X, y).objective_ for model in models]
-    assert objectives == pytest.approx([objectives[0]] * 3, rel=0.05)
-    shared = clone(named).set_params(pricing="best").fit(X, y)
-    assert shared.history_[-1]["gap"] <= 0.05
-    of_one = clone(named).set_params(weak_learner=["stump"]).fit(X, y)
-    assert of_one.objective_ == clone(named).set_params(weak_learner="stump").fit(X, y).objective_
 
 
 def test_each_family_of_a_union_is_an_alternative_to_it():

@@ -194,8 +194,8 @@ def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, s
             for candidate in refined:
                 # A learner is turned around where that is better, and the family holds it so.
                 turned = sum(response) - answers_of(family, [candidate.learner])[0]
-                is_alone = name == "stump, directions"
-                if (every == turned).all(axis=1).any() and not is_alone:
+                is_held = (every == turned).all(axis=1).any() and name != "stump, directions"
+                if is_held or family.name == "linear":
                     own = duals[:, candidate.channel]
                     assert candidate.edge >= turned @ own - 1e-4
 
@@ -269,26 +269,6 @@ def test_a_perceptron_is_at_least_as_good_as_the_stump_that_it_starts_from():
     X, duals = made(2, 200)
     stump = StumpFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge
     assert PerceptronFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge >= stump - 1e-9
-
-
-@pytest.mark.parametrize("weak_learner", ["feature", "piecewise"])
-def test_both_hinge_forms_have_the_same_optimum_over_real_answers(weak_learner):
-    """Answers that are no whole numbers reach the masters as they are."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(40, 3))
-    y = np.where(X[:, 0] + 0.5 * rng.normal(size=40) > 0, 1, -1)
-    one, several = (
-        StructBoost(
-            BinaryTask(), C=20.0, tol=1e-5, weak_learner=weak_learner, formulation=formulation
-        ).fit(X, y)
-        for formulation in ("one_slack", "m_slack")
-    )
-    assert several.history_[-1]["gap"] <= 1e-5
-    assert one.objective_ == pytest.approx(several.objective_, rel=1e-4)
-    for trainer in (one, several):
-        losses = np.maximum(0.0, 1.0 - y * trainer.model_.scores(X)[:, 0])
-        objective = trainer.model_.weights.sum() + 20.0 * losses.mean()
-        assert trainer.objective_ == pytest.approx(objective, rel=1e-5)
 
 
 @pytest.mark.parametrize(
