@@ -22,7 +22,7 @@ that it makes are able to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -55,8 +55,8 @@ class Problem:
         They sum to 1.
     random_state : RandomState
         Source of all random draws of the master.
-    new_cut_oracle : callable, optional
-        Factory of a :class:`CutOracle`, only for formulations that declare ``works_on_shards``.
+    oracle : CutOracle, optional
+        Only for formulations that declare ``works_on_shards``.
     families : dict of str to WeakLearnerFamily
         Families of weak learners, by kind.
     """
@@ -67,7 +67,7 @@ class Problem:
     offsets: Mapping[str, IntArray]
     example_weights: FloatArray
     random_state: np.random.RandomState
-    new_cut_oracle: Callable[[], CutOracle] | None = None
+    oracle: CutOracle | None = None
     families: Mapping[str, WeakLearnerFamily] = field(default_factory=dict)
 
     def cut_oracle(self) -> CutOracle:
@@ -78,9 +78,9 @@ class Problem:
         TypeError
             If the formulation does not declare ``works_on_shards``.
         """
-        if self.new_cut_oracle is None:
+        if self.oracle is None:
             raise TypeError("cut_oracle() needs a formulation with works_on_shards = True.")
-        return self.new_cut_oracle()
+        return self.oracle
 
     def only_kind(self) -> str:
         """Kind of the parts of a task with one part per example.

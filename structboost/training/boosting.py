@@ -12,9 +12,9 @@ from os import PathLike
 from typing import Any, Self
 
 from structboost._typing import override
-from structboost.contract.one_output import WITHOUT_HINGE, warn_of_one_output
+from structboost.contract.one_output import warn_of_one_output
 from structboost.contract.task import Task
-from structboost.errors import EmptyModelWarning, InterruptedFitWarning, warn_user
+from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.learners.families import WeakLearners, alternatives, works_in_threads
 from structboost.learners.pricing import PricingRule
@@ -29,6 +29,7 @@ from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
 from structboost.training.choice_of_c import ChosenC, choose_C
+from structboost.training.empty_models import warn_of_empty_models
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
 from structboost.training.history import (
@@ -36,7 +37,7 @@ from structboost.training.history import (
     warn_of_interruption,
     warn_of_open_gap,
 )
-from structboost.training.loop import Loop, Settings
+from structboost.training.loop import Loop
 from structboost.training.plan import Plan
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
@@ -350,14 +351,16 @@ class StructBoost(Trainer):
         formulation = formulation_of(self.formulation, stabilize=self.stabilize)
         return formulation.works_on_shards or works_in_threads(self.weak_learner)
 
-    def _settings(self) -> Settings:
+    def _plan(self) -> Plan:
         if isinstance(self.C, str):
             raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
-        return Settings(self.C, self.tol, self.max_rounds, self.columns_per_channel, self.spread)
-
-    def _plan(self) -> Plan:
         return Plan(
             task=self.task,
+            C=self.C,
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+            columns_per_channel=self.columns_per_channel,
+            spread=self.spread,
             formulation=formulation_of(self.formulation, stabilize=self.stabilize),
             weak_learner=self.weak_learner,
             pricing=self.pricing,
@@ -384,18 +387,13 @@ class StructBoost(Trainer):
         name = self._name_of_formulation() if by_name else type(self.formulation).__name__
         name = self._objective or name
         families = dict.fromkeys(family.name for family in loop.columns.families.values())
-        C = float(loop.settings.C)
+        C = float(loop.plan.C)
         return f"{name} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
 
     def _keep(self, loop: Loop) -> None:
         """Run a loop, and set the fitted attributes."""
         self.history_, self.interrupted_ = [], False
         callbacks = checked_callbacks(self.callbacks)
-        bar = None
-        if self.verbose:
-            bar = ProgressBar(self.tol, self.max_rounds, f"{self._summary(loop)}  ")
-        if bar is not None:
-            callbacks.insert(0, bar)
 
         def observe(record: Mapping[str, Any]) -> str:
             self.history_ = loop.state.history
@@ -403,15 +401,16 @@ class StructBoost(Trainer):
             ending = [callback for callback in callbacks if callback(record, fitted) is True]
             return str(getattr(ending[0], "ending", "callback")) if ending else ""
 
-        try:
+        with ExitStack() as shown_bar:
+            if self.verbose:
+                bar = ProgressBar(self.tol, self.max_rounds, f"{self._summary(loop)}  ")
+                shown_bar.callback(bar.close)
+                callbacks.insert(0, bar)
             loop.run(observe if callbacks else None)
-            if bar is not None:
+            if self.verbose:
                 bar.end(ending_in_words(loop.state.ending))
-        finally:
-            if bar is not None:
-                bar.close()
         self.history_, self.interrupted_ = loop.state.history, loop.state.interrupted
-        self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.settings.C)
+        self.objective_, self.C_ = self.history_[-1]["primal"], float(loop.plan.C)
         if self._keeps_only_whole and self.interrupted_:
             raise KeyboardInterrupt
         temperature = loop.temperature()
@@ -467,12 +466,10 @@ def _fit(
     Y: Sequence[Any],
     sample_weight: Any,
     choice: Mapping[str, Any] | None = None,
-    run: Callable[[Loop], None] | None = None,
 ) -> None:
     """Fit trainers that differ only in C in turn, each warm started from the one before.
 
-    ``choice`` is a choice of C for the checkpoint.  ``run`` takes the loop, of which no
-    model is needed.
+    ``choice`` is a choice of C for the checkpoint.
 
     Raises
     ------
@@ -488,79 +485,44 @@ def _fit(
     ConvergenceWarning
         If a certified fit uses up its rounds before its gap is ``tol``.
     """
-    first = trainers[0]
+    first, Cs = trainers[0], [trainer._plan().C for trainer in trainers]
     plan = replace(first._plan(), choice=choice)
     checked_callbacks(first.callbacks)
-    settings = [trainer._settings() for trainer in trainers]
-    plan.check(settings)
-    if run is None:
-        about = f"formulation={shown(first.formulation)}"
-        warn_of_idle_jobs(first.n_jobs, first.engine, about, shares_work=first._shares_work)
-    plan = plan.suited(settings, X)
+    plan.check(Cs)
+    about = f"formulation={shown(first.formulation)}"
+    warn_of_idle_jobs(first.n_jobs, first.engine, about, shares_work=first._shares_work)
+    plan = plan.suited(Cs, X)
     loop: Loop | None = None
     empty: list[Loop] = []
     with one_blas_thread():
         with ExitStack() as resources:
-            for trainer, of_fit in zip(trainers, settings, strict=True):
+            for trainer in trainers:
                 trainer._trained_by = plan.formulation
                 before = loop
                 try:
                     if before is None:
-                        loop = plan.loop(of_fit, X, Y, sample_weight, resources)
+                        loop = Loop.start(plan, X, Y, sample_weight, resources)
                     else:
-                        loop = before.repeat(of_fit)
-                    if run is None:
-                        trainer._keep(loop)
-                    else:
-                        loop.is_trial = True
-                        run(loop)
+                        loop = before.repeat(C=trainer.C)
+                    trainer._keep(loop)
                 except KeyboardInterrupt:
                     # This C has no model yet; those before it are complete.
                     if before is None:
                         raise
                     return warn_of_interruption(0)
+                history = loop.state.history
                 if loop.state.interrupted:
-                    if run is not None:
-                        raise KeyboardInterrupt
-                    return warn_of_interruption(len(loop.state.history))
+                    return warn_of_interruption(len(history))
                 if loop.is_empty:
                     empty.append(loop)
-                _warn_of_open_gap(loop)
+                gap = history[-1]["gap"]
+                if not loop.state.done and gap is not None and gap > max(plan.tol, plan.spread):
+                    warn_of_open_gap(gap, plan.tol, plan.max_rounds)
         if empty:
-            largest = max(empty, key=lambda loop: float(loop.settings.C))
-            _warn_of_empty_models(empty, plan.smallest_C(largest, X, Y, sample_weight))
+            warn_of_empty_models(plan, empty, X, Y, sample_weight)
 
 
-def _warn_of_open_gap(loop: Loop) -> None:
-    """Warn if rounds were used up before the gap was ``tol``."""
-    state, settings = loop.state, loop.settings
-    gap = state.history[-1]["gap"]
-    if not state.done and gap is not None and gap > max(settings.tol, settings.spread):
-        warn_of_open_gap(gap, settings.tol, settings.max_rounds)
-
-
-def _warn_of_empty_models(empty: Sequence[Loop], smallest_C: float | None) -> None:
-    """Warn that C is too small, and by how much."""
-    for loop in empty:
-        loop.state.history[-1]["smallest_C"] = smallest_C
-    remedy = (
-        "No larger C helps: no weak learner has an edge. Give features that tell the outputs apart."
-    )
-    if any(loop.state.smallest_C is not None for loop in empty):
-        remedy = (
-            "Fits at larger C were empty, too, as far as they were tried: so it is where features "
-            "do not tell the outputs apart, or no output of an input is more probable than all "
-            f"others together. {WITHOUT_HINGE}"
-        )
-    if smallest_C is not None:
-        remedy = f"Take C well above {smallest_C:.4g}, the smallest that gives a model."
-    tried = ", ".join(f"{loop.settings.C:g}" for loop in empty)
-    warn_user(
-        f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
-        EmptyModelWarning,
-    )
-
-
+@deferred_interrupts()
 def run_without_model(
     trainer: StructBoost,
     X: Sequence[Any],
@@ -575,7 +537,14 @@ def run_without_model(
     KeyboardInterrupt
         On Ctrl-C.
     """
-    _fit([trainer], X, Y, sample_weight, run=run)
+    plan = trainer._plan()
+    plan.check([plan.C])
+    with one_blas_thread(), ExitStack() as resources:
+        loop = Loop.start(plan.suited([plan.C], X), X, Y, sample_weight, resources)
+        loop.is_trial = True
+        run(loop)
+    if loop.state.interrupted:
+        raise KeyboardInterrupt
 
 
 def _fit_choosing(
@@ -593,21 +562,20 @@ def _fit_choosing(
     """
     with_C = copy(trainer)
     with_C.C = 1.0
-    plan, settings = with_C._plan(), with_C._settings()
-    plan.check([settings])
+    plan = with_C._plan()
+    plan.check([plan.C])
     checked_callbacks(trainer.callbacks)
     remedy = "take formulation='one_slack', for example, or give C as a number"
     check_declares(plan.formulation, "can_choose_C", "C='auto'", remedy)
     if folds is None:
         folds = _random_folds(X, Y, sample_weight, trainer.random_state)
     progress = Progress(visible=bool(trainer.verbose))
-    typical = replace(settings, C=_TYPICAL_C)
     try:
         report = partial(progress.show, fraction=None)
         # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
         chosen = saved_choice(
             plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
-        ) or choose_C(plan.suited([typical], X), weak_learners, settings, folds, report, score)
+        ) or choose_C(plan.suited([_TYPICAL_C], X), weak_learners, folds, report, score)
     finally:
         progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner

@@ -44,7 +44,7 @@ from structboost.selection.path import (
 )
 from structboost.selection.scoring import Score
 from structboost.training.history import Record
-from structboost.training.loop import Loop, Settings
+from structboost.training.loop import Loop
 from structboost.training.plan import Plan
 from structboost.validation import checked_positive
 
@@ -134,7 +134,6 @@ def _between(
 def choose_C(
     plan: Plan,
     weak_learners: Sequence[WeakLearners],
-    settings: Settings,
     folds: Sequence[Fold],
     report: Report,
     score: Score | None = None,
@@ -142,9 +141,8 @@ def choose_C(
     """Choose C and weak learners, by following a path for each of the weak learners.
 
     ``weak_learners`` are candidates, instead of those of the plan.  The first one is chosen unless
-    another is clearly better.  ``settings`` are those of the fit that needs C.  ``report`` is
-    called with a description of the current step.  ``score(model, fold)`` replaces minus the
-    held-out loss.
+    another is clearly better.  ``report`` is called with a description of the current step.
+    ``score(model, fold)`` replaces minus the held-out loss.
 
     Raises
     ------
@@ -155,9 +153,9 @@ def choose_C(
     with deferred_interrupts(), one_blas_thread():
         try:
             for weak_learner in weak_learners:
-                candidate = replace(plan, checkpoint=None, weak_learner=weak_learner)
+                candidate = replace(plan, weak_learner=weak_learner)
                 with ExitStack() as resources:
-                    fits = _FoldFits(candidate, settings, folds, resources, score)
+                    fits = _FoldFits(candidate, folds, resources, score)
                     _follow(fits, chosen, report)
                 if any(not record["loss"] for record in chosen.records):
                     break
@@ -191,15 +189,10 @@ class _FoldFits:
     """Loops of all folds at the same C."""
 
     def __init__(
-        self,
-        plan: Plan,
-        settings: Settings,
-        folds: Sequence[Fold],
-        resources: ExitStack,
-        score: Score | None,
+        self, plan: Plan, folds: Sequence[Fold], resources: ExitStack, score: Score | None
     ) -> None:
-        self._plan = plan
-        self._settings = replace(settings, tol=max(float(settings.tol), _COARSE), spread=0.0)
+        tol = max(float(plan.tol), _COARSE)
+        self._plan = replace(plan, tol=tol, spread=0.0, checkpoint=None)
         self._folds = folds
         self._resources = resources
         self._score = score
@@ -209,10 +202,10 @@ class _FoldFits:
 
     def begin(self) -> float | None:
         """Return the smallest C at which a column of any fold has an edge, or None."""
-        probe = replace(self._settings, C=1.0, max_rounds=1)
+        probe = replace(self._plan, C=1.0, max_rounds=1)
         for fold in self._folds:
             with examples_numbered(fold.rows):
-                loop = self._plan.loop(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
+                loop = Loop.start(probe, fold.X, fold.Y, fold.sample_weight, self._resources)
             self._run(fold, loop)
             self._loops.append(loop)
         smallest = [loop.state.smallest_C for loop in self._loops]
@@ -220,9 +213,9 @@ class _FoldFits:
 
     def fit(self, C: float) -> Trial:
         """Continue with ``C``, and measure the models."""
-        left = _ROUNDS * self._settings.max_rounds - self._rounds
-        settings = replace(self._settings, C=C, max_rounds=min(self._settings.max_rounds, left))
-        self._loops = [loop.repeat(settings) for loop in self._loops]
+        most = self._plan.max_rounds
+        rounds = min(most, _ROUNDS * most - self._rounds)
+        self._loops = [loop.repeat(C=C, max_rounds=rounds) for loop in self._loops]
         for fold, loop in zip(self._folds, self._loops, strict=True):
             self._run(fold, loop)
         last = [loop.state.history[-1] for loop in self._loops]
@@ -240,11 +233,11 @@ class _FoldFits:
 
     def _why_no_larger(self) -> str:
         """Return the reason why a larger C is not worth a fit, or an empty string."""
-        C = float(self._loops[0].settings.C)
+        C = float(self._loops[0].plan.C)
         fraction = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
         if fraction <= SATISFIED_FRACTION:
             return SATISFIED
-        if self._rounds >= _ROUNDS * self._settings.max_rounds:
+        if self._rounds >= _ROUNDS * self._plan.max_rounds:
             return "the rounds are used up"
         return ""
 

@@ -25,7 +25,7 @@ from structboost.runtime.extras import require
 from structboost.training.engines import Engine, Layout, Workers
 from structboost.training.examples import TrainingSet, kind_of_rows
 from structboost.training.processes import RESUMES, Failure, Host, Message, RemoteWorkers
-from structboost.training.shards import FeaturesInShards, GivenRows, ShardSource
+from structboost.training.shards import FeaturesInShards, GivenRows, Shard
 from structboost.validation import first_unusable
 
 require("distributed", "engine='dask' or a Dask collection")
@@ -123,10 +123,14 @@ class Partition(NamedTuple):
 
 
 class DaskTrainingSet(TrainingSet):
-    """Training set in partitions of a Dask cluster."""
+    """Training set in partitions of a Dask cluster.
 
-    def __init__(self, task: Task, X: Any, Y: Any, partitions: Sequence[Partition]) -> None:
+    A row of X, or an element of a bag, is an input.  A bag of Y must be partitioned as X is.
+    """
+
+    def __init__(self, task: Task, X: Any, Y: Any) -> None:
         self.task, self.X, self.Y = task, X, Y
+        partitions = (_bag_partitions if hasattr(X, "to_avro") else _row_partitions)(task, X, Y)
         self._partitions = partitions
         self._first = np.cumsum([0, *(len(next(iter(p.sizes.values()))) for p in partitions)])
         self.offsets = {
@@ -137,9 +141,6 @@ class DaskTrainingSet(TrainingSet):
         }
         if not self.n_examples:
             raise ValueError("X is empty; give at least one example.")
-        full = int(np.flatnonzero(np.diff(self._first))[0])
-        widths = delayed(_widths)(task, partitions[full].X, int(self._first[full]))
-        self.n_features = widths.compute()
 
     @override
     def check_engine(self, engine: Engine) -> None:
@@ -168,11 +169,8 @@ class DaskTrainingSet(TrainingSet):
         """Return the features of all parts of a kind, or of a sample if there are many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])
-        rows = (
-            np.arange(n_rows)
-            if exact or n_rows <= SAMPLED_ROWS
-            else sampled_rows(n_rows, SAMPLED_ROWS)
-        )
+        takes_all = exact or n_rows <= SAMPLED_ROWS
+        rows = np.arange(n_rows) if takes_all else sampled_rows(n_rows, SAMPLED_ROWS)
         ends = np.searchsorted(rows, starts[self._first])
         picked = []
         for p, partition in enumerate(self._partitions):
@@ -183,7 +181,7 @@ class DaskTrainingSet(TrainingSet):
         return np.concatenate(compute(*picked))
 
     @override
-    def _source(
+    def source(
         self,
         blocks: Blocks,
         first_block: int,
@@ -209,15 +207,6 @@ class DaskTrainingSet(TrainingSet):
             self.task, pieces, weights[first:last], of_shard, in_shards, first
         )
         return source
-
-
-def dask_training_set(task: Task, X: Any, Y: Any) -> DaskTrainingSet:
-    """Return the training set of Dask collections.
-
-    A row of X, or an element of a bag, is an input; a bag of Y must be partitioned as X is.
-    """
-    partitions = (_bag_partitions if hasattr(X, "to_avro") else _row_partitions)(task, X, Y)
-    return DaskTrainingSet(task, X, Y, partitions)
 
 
 def _row_partitions(task: Task, X: Any, Y: Any) -> list[Partition]:
@@ -268,28 +257,17 @@ def _sizes(
 ) -> dict[str, IntArray] | Failure:
     """Count the rows of each example of a partition, by kind."""
     try:
-        return _checked_sizes(task, list(X), list(Y), partition)
+        X, Y = list(X), list(Y)
+        if len(X) != len(Y):
+            raise ValueError(
+                f"Partition {partition} has {len(X)} inputs and {len(Y)} outputs; they must be "
+                "equally many."
+            )
+        if not X:
+            return {kind: np.zeros(0, np.int64) for kind in task.kinds}
+        return {kind: np.diff(starts) for kind, starts in stacked(task, X).offsets.items()}
     except Exception as error:
         return Failure.of(error)
-
-
-def _checked_sizes(task: Task, X: list[Any], Y: list[Any], partition: int) -> dict[str, IntArray]:
-    if len(X) != len(Y):
-        raise ValueError(
-            f"Partition {partition} has {len(X)} inputs and {len(Y)} outputs; they must be equally "
-            "many."
-        )
-    if not X:
-        return {kind: np.zeros(0, np.int64) for kind in task.kinds}
-    return {kind: np.diff(starts) for kind, starts in stacked(task, X).offsets.items()}
-
-
-def _widths(task: Task, X: Sequence[Any], first: int) -> dict[str, int]:
-    """Return the number of features of each kind, from the partition at example ``first``."""
-    return {
-        kind: int(rows.shape[1])
-        for kind, rows in stacked(task, _examples(X)[:1], first).rows.items()
-    }
 
 
 def _pick(task: Task, X: Sequence[Any], first: int, kind: str, rows: IntArray) -> NDArray[Any]:
@@ -304,7 +282,7 @@ def _source(
     blocks: Blocks,
     in_shards: FeaturesInShards,
     first_example: int,
-) -> ShardSource | Failure:
+) -> Shard | Failure:
     X = _join([_examples(x)[first:last] for x, _, first, last in pieces])
     Y = _join([_examples(y)[first:last] for _, y, first, last in pieces])
     try:
@@ -313,9 +291,7 @@ def _source(
         return Failure.of(error)
     rows = {kind: GivenRows(stack.rows[kind]) for kind in in_shards}
     inputs = X if task.reads_inputs else None
-    return ShardSource(
-        task, inputs, Y, weights, stack.offsets, blocks, in_shards, rows, first_example
-    )
+    return Shard(task, inputs, Y, weights, stack.offsets, blocks, in_shards, rows, first_example)
 
 
 def _examples(part: Any) -> Any:

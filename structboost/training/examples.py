@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_in_order
@@ -19,19 +17,11 @@ from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds, bin_thresholds
 from structboost.learners.responses import FeaturesOfRows
 from structboost.learners.standardisation import Standardisation
-from structboost.runtime.blocks import PYTHON_EXAMPLES, Blocks, blocks_of
-from structboost.runtime.memory import check_memory
+from structboost.runtime.blocks import Blocks
 from structboost.training.engines import Engine
-from structboost.training.shards import (
-    FeaturesInShards,
-    GivenRows,
-    Shards,
-    ShardSource,
-    examples_between,
-    layout_of,
-)
+from structboost.training.shards import FeaturesInShards, GivenRows, Shard, examples_between
 from structboost.training.table_on_disk import BinnedTable, StoredCodes
-from structboost.validation import copied_in_order
+from structboost.validation import check_examples, copied_in_order
 
 
 class TrainingSet(ABC):
@@ -44,7 +34,6 @@ class TrainingSet(ABC):
         Inputs and outputs.
     offsets : dict of str to ndarray of int64, shape (n_examples + 1,)
         First row of each example, by kind.
-    n_features : dict of str to int
     rows : dict of str to ndarray, shape (n_parts, n_features), or None
         Features of each kind, where they are in this process.
     """
@@ -53,7 +42,6 @@ class TrainingSet(ABC):
     X: Any
     Y: Any
     offsets: Mapping[str, IntArray]
-    n_features: Mapping[str, int]
     rows: Mapping[str, NDArray[Any]] | None = None
 
     @property
@@ -73,53 +61,7 @@ class TrainingSet(ABC):
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
         """Compute the means and scales of a kind's features for linear weak learners."""
 
-    def shards(
-        self, engine: Engine, example_weights: FloatArray, in_shards: FeaturesInShards
-    ) -> Shards:
-        """Cut the training set into shards, and start them.
-
-        The weights of the examples sum to 1.  ``in_shards`` are the
-        :attr:`structboost.learners.WeakLearnerFamily.shard_features` of the kinds that have them.
-        """
-        in_batches = self.task.separates_in_batches
-        blocks = blocks_of(self.offsets, None if in_batches else PYTHON_EXAMPLES)
-        layout = layout_of(blocks, engine)
-        n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
-        for kind, rows in blocks.rows.items():
-            most = int(np.diff(rows).max(initial=0))
-            check_memory(
-                8 * most * n_channels[kind],
-                f"The scores of {most} parts on the {n_channels[kind]} channels of kind {kind!r}",
-                "give the task fewer channels",
-            )
-        sources = [self._source(blocks, *node, example_weights, in_shards) for node in layout.nodes]
-        return Shards(engine.start(sources, layout), blocks, n_channels, set(in_shards))
-
-    def features_identity(self, shards: Shards | None, in_shards: FeaturesInShards) -> str:
-        """Compute the hash of the features in training.
-
-        Where shards bin or standardise them, they are hashed there, and otherwise by their rows.
-        The hash depends neither on the engine nor on the source of the features (array or table on
-        disk), so that another engine can resume a run.
-        """
-        digest = hashlib.sha256()
-        for kind in self.task.kinds:
-            if shards is not None and kind in in_shards:
-                firsts = [rows.start for rows in shards.rows(kind)]
-                sums = shards.workers.run("features_sum", kind, each=firsts)
-                total = np.array([sum(sums) % (1 << 64)], np.uint64)
-                arrays = [*in_shards[kind].identity, total]
-            else:
-                assert self.rows is not None
-                rows: Any = self.rows[kind]
-                is_sparse = sparse.issparse(rows)
-                arrays = [rows.indptr, rows.indices, rows.data] if is_sparse else [rows]
-            for array in arrays:
-                digest.update(f"{array.dtype} {array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()
-
-    def _source(
+    def source(
         self,
         blocks: Blocks,
         first_block: int,
@@ -127,12 +69,12 @@ class TrainingSet(ABC):
         weights: FloatArray,
         in_shards: FeaturesInShards,
     ) -> Any:
-        """Return the source of the shard of some blocks."""
-        end = first_block + n_blocks
-        first, last = int(blocks.examples[first_block]), int(blocks.examples[end])
+        """Return the shard of some blocks as plain data, or a Dask value of it."""
+        ends = first_block, first_block + n_blocks
+        first, last = (int(blocks.examples[b]) for b in ends)
         whole = not blocks.splits_examples
         reads_inputs = whole and self.task.reads_inputs
-        return ShardSource(
+        return Shard(
             self.task,
             examples_between(self.X, first, last) if reads_inputs else None,
             examples_between(self.Y, first, last) if whole else [],
@@ -141,9 +83,7 @@ class TrainingSet(ABC):
             blocks.run(first_block, n_blocks),
             in_shards,
             {
-                kind: self._features(
-                    kind, int(blocks.rows[kind][first_block]), int(blocks.rows[kind][end])
-                )
+                kind: self._features(kind, *(int(blocks.rows[kind][b]) for b in ends))
                 for kind in in_shards
             },
             first,
@@ -151,7 +91,7 @@ class TrainingSet(ABC):
 
     def _features(self, kind: str, start: int, stop: int) -> FeaturesOfRows:
         """Return the features of the rows ``start <= p < stop``, for a shard."""
-        raise NotImplementedError(f"{type(self).__name__} has neither _features nor _source.")
+        raise NotImplementedError(f"{type(self).__name__} has neither _features nor source.")
 
 
 class ArrayTrainingSet(TrainingSet):
@@ -161,7 +101,6 @@ class ArrayTrainingSet(TrainingSet):
         stack: StackedParts = stacked_in_order(task, X)
         self.task, self.X, self.Y = task.for_inputs(X), X, Y
         self.offsets, self.rows = stack.offsets, stack.rows
-        self.n_features = {kind: rows.shape[1] for kind, rows in stack.rows.items()}
 
     @override
     def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
@@ -186,7 +125,6 @@ class TableTrainingSet(TrainingSet):
         kind = kind_of_rows(task, "a BinnedTable")
         self.task, self.X, self.Y = task, X, Y
         self.offsets = {kind: np.arange(len(X) + 1)}
-        self.n_features = {kind: X.shape[1]}
 
     @override
     def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
@@ -205,6 +143,16 @@ class TableTrainingSet(TrainingSet):
     @override
     def _features(self, kind: str, start: int, stop: int) -> StoredCodes:
         return StoredCodes(self.X, start, stop)
+
+
+def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
+    """Return the training set of X and Y in memory, on disk, or in Dask collections."""
+    if hasattr(X, "__dask_graph__"):
+        from structboost.training.dask import DaskTrainingSet  # needs Dask
+
+        return DaskTrainingSet(task, X, Y)
+    check_examples(X, Y)
+    return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)
 
 
 def kind_of_rows(task: Task, what: str) -> str:

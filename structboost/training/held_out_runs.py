@@ -81,11 +81,11 @@ class HeldOutRun:
         looks: list[Look] = []
 
         def run(loop: Loop) -> None:
-            most, state, booster = loop.settings.max_rounds, loop.state, loop.weighted
+            most, state, booster = loop.plan.max_rounds, loop.state, loop.weighted
             assert isinstance(booster, LearnsFromHeldOut)
             while not (state.done or state.interrupted) and len(state.history) < most:
                 n_rounds = min(most, len(state.history) + _LOOK)
-                loop.settings = replace(loop.settings, max_rounds=n_rounds)
+                loop.plan = replace(loop.plan, max_rounds=n_rounds)
                 loop.run()
                 left_out = booster.last_temperature or loop.temperature()
                 look = Look(len(state.history), left_out, booster.losses_of_examples(held))

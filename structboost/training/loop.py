@@ -15,16 +15,21 @@ contracts only.  A round hands to the next one plain :class:`~structboost.traini
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
+import joblib
 import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
 
-from structboost.contract.task import Task
-from structboost.learners.pricing import Priced, PricingRule, single
+from structboost.contract.exactness import probe_argmax
+from structboost.files.checkpoint import CheckpointFile, identity_of
+from structboost.learners.pricing import Priced, single
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.base import Formulation
+from structboost.objectives.base import Problem
 from structboost.objectives.held_out import Temperature
 from structboost.objectives.master import (
     Booster,
@@ -35,14 +40,13 @@ from structboost.objectives.master import (
 )
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import ColumnRegistry
+from structboost.training.examples import TrainingSet, training_set
 from structboost.training.history import Record, contradicts, record, relative_gap
+from structboost.training.oracle import ShardedOracle
+from structboost.training.plan import Plan
+from structboost.training.shards import FeaturesInShards
 from structboost.training.state import RunCheckpoint, State
-from structboost.validation import (
-    check_declares,
-    checked_relative_gap,
-    checked_whole_number,
-    shown,
-)
+from structboost.validation import checked_example_weights, shown
 
 # Called with each record.  Training ends if it returns True or a key of ENDINGS.
 Observer = Callable[[Record], bool | str]
@@ -64,35 +68,8 @@ _STALL_ROUNDS = 20
 _SMALL_EDGE, _NO_EDGE = 1e-9, 1e-12
 
 
-@dataclass(frozen=True)
-class Settings:
-    """When to stop, and how much to add per round, as in :class:`structboost.StructBoost`."""
-
-    C: float
-    tol: float = 0.01
-    max_rounds: int = 200
-    columns_per_channel: int = 5
-    spread: float = 0.0
-
-    def check(self, formulation: Formulation) -> None:
-        """Raise unless all values are in range and the formulation supports them."""
-        formulation.check_C(self.C)
-        tol = checked_relative_gap(self.tol, "tol")
-        spread = checked_relative_gap(self.spread, "spread")
-        if spread:
-            remedy = "take formulation='one_slack' with stabilize=True, or leave spread=0"
-            check_declares(formulation, "can_spread", "spread", remedy)
-            if spread <= tol:
-                raise ValueError(
-                    f"spread is {shown(self.spread)}, not above tol = {shown(self.tol)}, so "
-                    "nothing is left to spread within; raise spread, lower tol, or set spread=0."
-                )
-        checked_whole_number(self.max_rounds, "max_rounds")
-        checked_whole_number(self.columns_per_channel, "columns_per_channel")
-
-
 class Loop:
-    """One run of Algorithm 1 at one C, which ``began`` at a ``time.perf_counter``.
+    """One run of Algorithm 1 at the C of a plan, which ``began`` at a ``time.perf_counter``.
 
     A restricted master is solved anew in each round and gives a lower bound.  The columns of a
     booster step once, and it has neither C nor a bound.  Where booster, family and rule can,
@@ -104,19 +81,17 @@ class Loop:
 
     def __init__(
         self,
-        settings: Settings,
-        task: Task,
+        plan: Plan,
         weighted: WeightedColumns,
         columns: ColumnRegistry,
-        rule: PricingRule,
         began: float,
         checkpoint: RunCheckpoint | None = None,
     ) -> None:
-        self.settings = settings
-        self.task = task
+        self.plan = plan
+        self.task = plan.task
         self.weighted = weighted
         self.columns = columns
-        self.rule = rule
+        self.rule = plan.rule
         self.state = State()
         # Found once: protocols are slow to check.
         self._learning = weighted if isinstance(weighted, LearnsFromHeldOut) else None
@@ -140,7 +115,54 @@ class Loop:
         self._is_observed = False
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
-        rule.bind(weighted)
+        self.rule.bind(weighted)
+
+    @classmethod
+    def start(
+        cls,
+        plan: Plan,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        sample_weight: Any,
+        resources: ExitStack,
+    ) -> Loop:
+        """Set up training on ``(X[i], Y[i])`` until ``resources`` are closed."""
+        began = time.perf_counter()
+        examples = training_set(plan.task, X, Y)
+        examples.check_engine(plan.engine)
+        weights = checked_example_weights(sample_weight, examples.n_examples)
+        random_state = check_random_state(plan.random_state)
+        families = plan.families(examples)
+        in_shards = {
+            kind: family.shard_features
+            for kind, family in families.items()
+            if family.shard_features is not None
+        }
+        oracle: ShardedOracle | None = None
+        if plan.formulation.works_on_shards:
+            # Examples of a Dask collection are not in this process.
+            if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):
+                probe_argmax(examples.task, X, Y, examples.offsets)
+            oracle = ShardedOracle(examples, plan.engine, weights, in_shards)
+            resources.callback(oracle.workers.close)
+        file = None
+        if plan.checkpoint is not None:
+            arrays = [weights, *examples.offsets.values()]
+            hashes = {
+                "identity": identity_of(plan.identity(families), arrays),
+                "features": _features_identity(examples, oracle, in_shards),
+            }
+            if not hasattr(Y, "__dask_graph__"):
+                hashes["outputs"] = joblib.hash(Y)
+            file = CheckpointFile(plan.checkpoint, hashes, plan.choice)
+        of_task = examples.task, X, Y, examples.offsets, weights, random_state
+        problem = Problem(*of_task, oracle, families)
+        weighted = plan.formulation.start(problem, float(plan.C))
+        columns = ColumnRegistry(weighted, families)
+        checkpoint = None if file is None else RunCheckpoint(file, columns, weighted)
+        # One rule serves the loops that repeat this one.
+        plan = replace(plan, task=examples.task, pricing=plan.rule)
+        return cls(plan, weighted, columns, began, checkpoint)
 
     def run(self, observe: Observer | None = None) -> None:
         """Train, from the checkpoint on if there is one.
@@ -158,7 +180,7 @@ class Loop:
             if self._checkpoint is not None:
                 self._resume(self._checkpoint)
             if self._master is not None and np.isinf(self._master.risk):
-                self._master.solve(max(float(self.settings.tol), _FINEST))
+                self._master.solve(max(float(self.plan.tol), _FINEST))
             priced = None if self._growing is not None else self._price()
             while not self._terminated():
                 raise_if_interrupted()
@@ -179,13 +201,13 @@ class Loop:
 
     def _resume(self, checkpoint: RunCheckpoint) -> None:
         """Go to the state in the checkpoint, if it has one."""
-        state = checkpoint.restored(self.settings.max_rounds, self.task.kinds)
+        state = checkpoint.restored(self.plan.max_rounds, self.task.kinds)
         if state is not None:
             self.state = state
             self._began = time.perf_counter() - state.history[-1]["seconds"]
 
     def _terminated(self) -> bool:
-        return self.state.done or len(self.state.history) >= self.settings.max_rounds
+        return self.state.done or len(self.state.history) >= self.plan.max_rounds
 
     def _round(self, priced: Priced) -> Priced:
         """Run one round, which adds the priced columns, solves and prices anew."""
@@ -198,7 +220,7 @@ class Loop:
             if np.isfinite(self._master.max_idle_rounds):
                 self.columns.drop_idle(int(self._master.max_idle_rounds))
             # A master that was solved loosely may be solved better, and then find columns again.
-            may_improve = tolerance > max(_LAST_FRACTION * float(self.settings.tol), _FINEST)
+            may_improve = tolerance > max(_LAST_FRACTION * float(self.plan.tol), _FINEST)
         else:
             assert self._booster is not None
             self._booster.step(selected)
@@ -212,7 +234,7 @@ class Loop:
 
     def _tolerance(self, n_new: int, master: RestrictedMaster) -> float:
         """Relative gap to which the master is solved after so many new columns."""
-        tol = float(self.settings.tol)
+        tol = float(self.plan.tol)
         if not n_new and self.bound is None:
             return max(_INNER_FRACTION * tol, _FINEST)
         bound = self.state.bound
@@ -227,10 +249,10 @@ class Loop:
         (kind, family), *others = self.columns.families.items()
         n_rounds = 1
         if self._checkpoint is None and not self._is_observed:
-            n_left = self.settings.max_rounds - len(self.state.history)
+            n_left = self.plan.max_rounds - len(self.state.history)
             n_rounds = min(booster.rounds_ahead, n_left)
         n_channels = self.task.kinds[kind].n_channels
-        per_channel = self.settings.columns_per_channel
+        per_channel = self.plan.columns_per_channel
         growth = self.rule.growth(family, n_rounds, n_channels, per_channel)
         if growth is None or others or not (n_rounds := booster.grow_rounds(kind, growth)):
             return 0
@@ -256,7 +278,7 @@ class Loop:
         exhausted = self.state.exhausted >= patience or np.isinf(self._min_edge)
         reasons = {
             is_ending if isinstance(is_ending, str) else "callback": bool(is_ending),
-            "gap": last["gap"] is not None and last["gap"] <= self.settings.tol,
+            "gap": last["gap"] is not None and last["gap"] <= self.plan.tol,
             "stalled": self._stalls(),
             ending or "columns": exhausted,
         }
@@ -266,7 +288,7 @@ class Loop:
 
     def _stalls(self) -> bool:
         """Whether the primal hardly falls any more, where there is no bound to stop by."""
-        history, tol = self.state.history, self.settings.tol
+        history, tol = self.state.history, self.plan.tol
         without_bound = self._is_search and self.state.bound is not None
         if not without_bound or len(history) <= _STALL_ROUNDS or not tol:
             return False
@@ -310,7 +332,7 @@ class Loop:
 
     def _price(self) -> Priced:
         """Price the columns for the next round."""
-        families, per_channel = self.columns.families, self.settings.columns_per_channel
+        families, per_channel = self.columns.families, self.plan.columns_per_channel
         if self._booster is not None:
             duals = self._booster.gradient()
             return self.rule.price(families, duals, per_channel, self._min_edge)
@@ -325,7 +347,7 @@ class Loop:
             is_first = state.bound is None and not master.weights.any()
             has_edge = min(master.min_edge, priced.largest_edge) > 0
             if is_first and has_edge and not self._is_rounding(priced.largest_edge, duals):
-                state.smallest_C = float(self.settings.C) * master.min_edge / priced.largest_edge
+                state.smallest_C = float(self.plan.C) * master.min_edge / priced.largest_edge
             # What is proved over fewer columns than may come does not outlive them.
             renewed = state.bound is None or not self.rule.covers_family
             state.bound = bound if renewed else max(state.bound or 0.0, bound)
@@ -339,17 +361,17 @@ class Loop:
         if self.state.bound is None or all(part is None for part in parts.values()):
             return None
         searched = {kind: parts[kind] or family for kind, family in whole.items()}
-        per_channel = self.settings.columns_per_channel
+        per_channel = self.plan.columns_per_channel
         priced = self.rule.price(searched, duals, per_channel, self._min_edge)
         # An edge above this leaves a gap above tol, whatever edges the other learners have.
-        if priced.largest_edge <= self._min_edge / (1.0 - float(self.settings.tol)):
+        if priced.largest_edge <= self._min_edge / (1.0 - float(self.plan.tol)):
             return None
         self.state.estimate = master.bound(priced.largest_edge)
         return priced._replace(largest_edge=np.inf)
 
     def _is_rounding(self, edge: float, duals: Mapping[str, Any]) -> bool:
         """Whether an edge is the rounding of duals that cancel out, as within a query."""
-        if edge > _SMALL_EDGE * float(self.settings.C):
+        if edge > _SMALL_EDGE * float(self.plan.C):
             return False
         arrays = (
             of_kind if isinstance(of_kind, np.ndarray) else of_kind.gathered()
@@ -371,7 +393,7 @@ class Loop:
 
     def _spread(self, master: RestrictedMaster) -> None:
         """Exchange the weights for ones of small norm, within the gap that is allowed."""
-        spread = float(self.settings.spread)
+        spread = float(self.plan.spread)
         gap = relative_gap(master.primal, self.bound)
         if not spread or (gap is not None and gap >= spread):
             return
@@ -408,12 +430,13 @@ class Loop:
         is_proved = self.bound is not None and not (self._contradicts or self._cross_fitted)
         return is_proved and self._master is not None and self._master.is_exact(self.task)
 
-    def repeat(self, settings: Settings) -> Loop:
-        """Return a loop at another C that starts from the same cuts and columns."""
+    def repeat(self, **changes: Any) -> Loop:
+        """Return a loop of a changed plan that starts from the same cuts and columns."""
         began = time.perf_counter()
+        plan = replace(self.plan, **changes)
         if self._master is not None:
-            self._master.set_C(float(settings.C))
-        return Loop(settings, self.task, self.weighted, self.columns, self.rule, began)
+            self._master.set_C(float(plan.C))
+        return Loop(plan, self.weighted, self.columns, began)
 
     @property
     def is_empty(self) -> bool:
@@ -439,9 +462,32 @@ class Loop:
         """Build the final model, with the weights of each round and the metadata of its file."""
         stages, history = self.state.stages, self.state.history
         facts = {
-            "C": float(self.settings.C),
+            "C": float(self.plan.C),
             "objective": history[-1]["primal"],
             "history": history,
             "certified": self.certified,
         }
         return self.columns.ensemble(self.task.kinds, stages[-1], stages, {**facts, **metadata})
+
+
+def _features_identity(
+    examples: TrainingSet, oracle: ShardedOracle | None, in_shards: FeaturesInShards
+) -> str:
+    """Compute the hash of the features in training.
+
+    Where shards bin or standardise them, they are hashed there, and otherwise by their rows.  The
+    hash depends neither on the engine nor on the source of the features (array or table on disk),
+    so that another engine can resume a run.
+    """
+    arrays: list[Any] = []
+    for kind in examples.task.kinds:
+        if oracle is not None and kind in in_shards:
+            firsts = [rows.start for rows in oracle.rows(kind)]
+            total = sum(oracle.workers.run("features_sum", kind, each=firsts)) % (1 << 64)
+            arrays += [*in_shards[kind].identity, np.array([total], np.uint64)]
+        else:
+            assert examples.rows is not None
+            rows: Any = examples.rows[kind]
+            is_sparse = sparse.issparse(rows)
+            arrays += [rows.indptr, rows.indices, rows.data] if is_sparse else [rows]
+    return identity_of({}, arrays)

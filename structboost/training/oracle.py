@@ -1,4 +1,4 @@
-"""Oracle that makes the cuts of a cutting-plane master on the shards of a training set."""
+"""Oracle that makes the cuts of a cutting-plane master on the shards of an engine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from structboost.files.schema import Array, DamagedFileError, Part, Schema, belo
 from structboost.learners.block_measures import BlockMeasure, block_measure
 from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import Cut, CutOracle
+from structboost.runtime.blocks import PYTHON_EXAMPLES, blocks_of, tree_runs
 from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.runtime.memory import check_memory
+from structboost.training.engines import Engine, Layout
 from structboost.training.examples import TrainingSet
-from structboost.training.shards import Shards, loss_and_risk
+from structboost.training.shards import FeaturesInShards, loss_and_risk
 
 # Terms by kind, whose coefficients are multiplied by the weights of their columns.
 Model = Mapping[str, Terms]
@@ -31,22 +34,17 @@ _SAVED = {"learners": "learners", "channels": "channels", "weights": "coefficien
 class ShardedDuals:
     """Signed weight of every (part, channel) of a kind, which stays on the shards."""
 
-    def __init__(self, shards: Shards, kind: str) -> None:
-        self._shards = shards
-        self._kind = kind
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Parts and channels."""
-        return int(self._shards.blocks.rows[self._kind][-1]), self._shards.n_channels[self._kind]
+    def __init__(self, oracle: ShardedOracle, kind: str) -> None:
+        self.shape = int(oracle.blocks.rows[kind][-1]), oracle.n_channels[kind]
+        self._workers, self._kind = oracle.workers, kind
 
     def sums(self, *arguments: Any) -> FloatArray:
         """Return the sums over all shards that pricing needs."""
-        return self._shards.workers.sum("sums", self._kind, *arguments)
+        return self._workers.sum("sums", self._kind, *arguments)
 
     def gathered(self) -> FloatArray:
         """Return the weights themselves, shape (n_parts, n_channels)."""
-        return np.concatenate(self._shards.workers.run("duals", self._kind))
+        return np.concatenate(self._workers.run("duals", self._kind))
 
 
 class ShardedOracle(CutOracle):
@@ -55,21 +53,56 @@ class ShardedOracle(CutOracle):
     Parameters
     ----------
     training_set : TrainingSet
-        Training set, whose X and Y are read only where examples are split over blocks; their
-        outputs are searched here.
-    shards : Shards
-        Shards of the training set.
+        Training set, which is cut into shards.  Where examples are split over blocks, their outputs
+        are searched here.
+    engine : Engine
+        Where the shards are.
     example_weights : ndarray, shape (n_examples,)
         Weight of each example in the risk; the weights sum to 1.
+    in_shards : dict of str to ShardFeatures
+        The :attr:`structboost.learners.WeakLearnerFamily.shard_features` of the kinds that have
+        them, whose responses the shards compute from their features.
+
+    Attributes
+    ----------
+    workers : Workers
+        The shards at work, which the caller closes.
+    blocks : Blocks
+        Blocks of the whole training set.
+    n_channels : dict of str to int
     """
 
     def __init__(
-        self, training_set: TrainingSet, shards: Shards, example_weights: FloatArray
+        self,
+        training_set: TrainingSet,
+        engine: Engine,
+        example_weights: FloatArray,
+        in_shards: FeaturesInShards,
     ) -> None:
-        super().__init__(shards.n_channels, example_weights, training_set.task.exact_argmax)
-        self._shards, self._workers = shards, shards.workers
-        self._training_set = training_set
-        self._n_learners = dict.fromkeys(shards.n_channels, 0)
+        task = training_set.task
+        self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
+        super().__init__(self.n_channels, example_weights, task.exact_argmax)
+        most_examples = None if task.separates_in_batches else PYTHON_EXAMPLES
+        self.blocks = blocks_of(training_set.offsets, most_examples)
+        for kind, n_channels in self.n_channels.items():
+            most = int(np.diff(self.blocks.rows[kind]).max(initial=0))
+            check_memory(
+                8 * most * n_channels,
+                f"The scores of {most} parts on the {n_channels} channels of kind {kind!r}",
+                "give the task fewer channels",
+            )
+        n_blocks, n_workers = len(self.blocks), engine.n_workers
+        largest = n_blocks
+        if n_workers > 1:
+            blocks_a_shard = max(1, n_blocks // (engine.shards_a_worker * n_workers))
+            largest = 1 << (blocks_a_shard.bit_length() - 1)
+        nodes = tree_runs(n_blocks, largest, n_workers)
+        sources = [
+            training_set.source(self.blocks, *node, example_weights, in_shards) for node in nodes
+        ]
+        self.workers = engine.start(sources, Layout(nodes, n_blocks))
+        self._training_set, self._in_shards = training_set, set(in_shards)
+        self._n_learners = dict.fromkeys(self.n_channels, 0)
         self._n_cuts = 0
         self._models: dict[int, Model] = {}
         self._last = LastOutputs()
@@ -77,14 +110,19 @@ class ShardedOracle(CutOracle):
     @override
     def add_responses(self, kind: str, responses: Any) -> int:
         first = self._n_learners[kind]
-        if kind in self._shards.in_shards:
+        if kind in self._in_shards:
             self._n_learners[kind] += len(responses)
-            self._workers.tell("learn", kind, responses)
+            self.workers.tell("learn", kind, responses)
         else:
             self._n_learners[kind] += responses.shape[0]
-            of_shards = [responses[:, rows] for rows in self._shards.rows(kind)]
-            self._workers.tell("learn", kind, each=of_shards)
+            of_shards = [responses[:, rows] for rows in self.rows(kind)]
+            self.workers.tell("learn", kind, each=of_shards)
         return first
+
+    def rows(self, kind: str) -> list[slice]:
+        """Rows of a kind of each shard."""
+        starts = self.blocks.rows[kind].tolist()
+        return [slice(starts[first], starts[first + n]) for first, n in self.workers.layout.nodes]
 
     @override
     def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
@@ -109,7 +147,7 @@ class ShardedOracle(CutOracle):
         n_columns = self.n_columns if n_columns is None else n_columns
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
-        sums = self._workers.sum("products", [cut.key for cut in cuts], terms)
+        sums = self.workers.sum("products", [cut.key for cut in cuts], terms)
         return _column_products(sums.reshape(len(cuts), -1), terms, n_columns)
 
     @override
@@ -121,11 +159,11 @@ class ShardedOracle(CutOracle):
         """
         used = np.flatnonzero(multipliers > 0)
         indices = np.array([cut.key for cut in cuts], np.int64)
-        self._workers.tell("weigh", indices[used], multipliers[used])
-        duals = {kind: ShardedDuals(self._shards, kind) for kind in self._shards.n_channels}
-        in_shards = self._shards.in_shards
+        self.workers.tell("weigh", indices[used], multipliers[used])
+        duals = {kind: ShardedDuals(self, kind) for kind in self.n_channels}
         return {
-            kind: left if kind in in_shards else left.gathered() for kind, left in duals.items()
+            kind: left if kind in self._in_shards else left.gathered()
+            for kind, left in duals.items()
         }
 
     @override
@@ -133,12 +171,12 @@ class ShardedOracle(CutOracle):
         for cut in cuts:
             del self._models[cut.key]
         if cuts:
-            self._workers.tell("forget", [cut.key for cut in cuts])
+            self.workers.tell("forget", [cut.key for cut in cuts])
 
     @override
     def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {}
-        for kind in self._shards.n_channels:
+        for kind in self.n_channels:
             models = [self._models[cut.key][kind] for cut in cuts]
             sizes = [len(model.learners) for model in models]
             arrays[f"models/{kind}/sizes"] = np.array(sizes, np.int64)
@@ -159,13 +197,13 @@ class ShardedOracle(CutOracle):
             f"models/{kind}/": Part(
                 arrays, {"n_channels": n_channels, "n_learners": n_learners[kind]}
             )
-            for kind, n_channels in self._shards.n_channels.items()
+            for kind, n_channels in self.n_channels.items()
         }
 
     @override
     def restored_cuts(self, arrays: Mapping[str, NDArray[Any]], n_cuts: int) -> list[Cut]:
         models: list[dict[str, Terms]] = [{} for _ in range(n_cuts)]
-        for kind in self._shards.n_channels:
+        for kind in self.n_channels:
             of_kind = below(f"models/{kind}/", arrays)
             sizes = of_kind.pop("sizes")
             if len(sizes) != n_cuts or sizes.sum() != len(of_kind["learners"]):
@@ -179,11 +217,12 @@ class ShardedOracle(CutOracle):
     def _cut(self, model: Model) -> tuple[Cut, FloatArray, float]:
         wanted, key = self.columns.terms, self._n_cuts
         self._n_cuts += 1
-        if self._shards.blocks.splits_examples:
+        if self.blocks.splits_examples:
             loss, risk, measures = self._whole_cut(model)
-            sums = self._workers.sum("keep_cut", key, wanted, each=measures)
+            self.workers.tell("keep_cut", key, each=measures)
+            sums = self.workers.sum("products", [key], wanted)
         else:
-            sums = self._workers.sum("cut", key, model, wanted)
+            sums = self.workers.sum("cut", key, model, wanted)
             loss, risk, sums = float(sums[0]), float(sums[1]), sums[2:]
         self._models[key] = model
         return Cut(key, loss), _column_products(sums[None], wanted, self.n_columns)[0], risk
@@ -191,24 +230,23 @@ class ShardedOracle(CutOracle):
     def _whole_cut(self, model: Model) -> tuple[float, float, list[dict[str, list[BlockMeasure]]]]:
         """Compute loss, risk and measures of a cut of split examples, from gathered scores."""
         examples = self._training_set
-        of_shards = self._workers.run("scores", model)
-        n_channels = self._shards.n_channels
-        rows = {kind: np.concatenate([part[kind] for part in of_shards]) for kind in n_channels}
+        of_shards = self.workers.run("scores", model)
+        rows = {
+            kind: np.concatenate([part[kind] for part in of_shards]) for kind in self.n_channels
+        }
         scores = StackedParts(rows, examples.offsets)
         separated = separation(examples.task, examples.X, examples.Y, scores, truth=self._truth)
         violations = separated.violations(scores)
         self._last.check(examples.task, separated, violations, scores)
         weights, loss, risk = loss_and_risk(separated, violations, self.example_weights)
-        blocks = self._shards.blocks
-        of_blocks = {
-            kind: _split(
-                difference, separated.indptr[kind], weights, blocks.rows[kind], n_channels[kind]
-            )
-            for kind, difference in separated.differences.items()
-        }
+        of_blocks = {}
+        for kind, difference in separated.differences.items():
+            of_outputs = np.repeat(weights, np.diff(separated.indptr[kind]))
+            weighted = difference._replace(values=difference.values * of_outputs)
+            of_blocks[kind] = _split(weighted, self.blocks.rows[kind], self.n_channels[kind])
         measures = [
             {kind: of_kind[first : first + n] for kind, of_kind in of_blocks.items()}
-            for first, n in self._workers.layout.nodes
+            for first, n in self.workers.layout.nodes
         ]
         return loss, risk, measures
 
@@ -225,23 +263,14 @@ def _column_products(
     return np.ascontiguousarray(out.T)
 
 
-def _split(
-    difference: SparseFeature,
-    outputs: IntArray,
-    weights: FloatArray,
-    starts: IntArray,
-    n_channels: int,
-) -> list[BlockMeasure]:
+def _split(weighted: SparseFeature, starts: IntArray, n_channels: int) -> list[BlockMeasure]:
     """Return the measures of the blocks that begin at the rows ``starts``."""
-    values = difference.values * np.repeat(weights, np.diff(outputs))
-    block = np.searchsorted(starts, difference.parts, side="right") - 1
+    block = np.searchsorted(starts, weighted.parts, side="right") - 1
     order = np.argsort(block, kind="stable")
-    ends = np.searchsorted(block[order], np.arange(len(starts)))
+    ends = np.searchsorted(block[order], np.arange(1, len(starts) - 1))
     measures = []
-    for b in range(len(starts) - 1):
-        inside = order[ends[b] : ends[b + 1]]
-        entries = SparseFeature(
-            difference.parts[inside] - starts[b], difference.channels[inside], values[inside]
-        )
+    for b, inside in enumerate(np.split(order, ends)):
+        entries = weighted.take(inside)
+        entries = entries._replace(parts=entries.parts - starts[b])
         measures.append(block_measure(entries, n_channels, np.array([0, len(inside)]), np.ones(1)))
     return measures

@@ -14,7 +14,7 @@ import pickle
 import signal
 import traceback
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Failure(NamedTuple):
     Parameters
     ----------
     pickled : bytes
-        The error, by value where its class cannot be imported; empty if it cannot be pickled.
+        Class, arguments and attributes of the error, by value where its class cannot be imported.
     shown : str
         Text of the error.
     notes : list of str
@@ -56,12 +56,21 @@ class Failure(NamedTuple):
     def of(cls, error: Exception) -> Failure:
         """Build the plain data of an error."""
         where = "".join(("In the process of the shard:\n", *traceback.format_exception(error)))
-        return cls(_pickle_error(error), repr(error), [where, *getattr(error, "__notes__", [])])
+        pickled = b""
+        with contextlib.suppress(Exception):
+            pickled = cloudpickle.dumps((type(error), error.args, vars(error)))
+        return cls(pickled, repr(error), [where, *getattr(error, "__notes__", [])])
 
     def error(self) -> Exception:
-        """Return the error, or an :class:`EngineError` if its class is unknown here."""
+        """Return the error, or an :class:`EngineError` if it cannot be made here."""
         try:
-            error = pickle.loads(self.pickled)
+            kind, arguments, state = pickle.loads(self.pickled)
+            try:
+                error = kind(*arguments)
+            except Exception:  # the error does not keep the arguments of its constructor
+                error = kind.__new__(kind, *arguments)
+                error.args = arguments
+            vars(error).update(state)
         except Exception:  # for example of a module that only the worker has
             error = EngineError(f"A worker failed: {self.shown}")
         # The instances of a class may refuse to be changed.
@@ -70,48 +79,8 @@ class Failure(NamedTuple):
         return error  # type: ignore[no-any-return]
 
 
-class _Bare:
-    """Wrapper that pickles an error without its constructor.
-
-    The error may not have stored the arguments of the constructor.
-    """
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self.error), self.error.args, vars(self.error))
-
-
-def _rebuild(kind: type[Exception], arguments: tuple[Any, ...], state: dict[str, Any]) -> Exception:
-    error = kind.__new__(kind, *arguments)
-    error.args = arguments
-    vars(error).update(state)
-    return error
-
-
-def _pickle_error(error: Exception) -> bytes:
-    for form in (error, _Bare(error)):
-        with contextlib.suppress(Exception):
-            pickled: bytes = cloudpickle.dumps(form)
-            if isinstance(pickle.loads(pickled), type(error)):
-                return pickled
-    return b""
-
-
-class Call(NamedTuple):
-    """Call of a method of every shard, as :meth:`Workers.run` takes it."""
-
-    method: str
-    arguments: tuple[Any, ...]
-    each: Mapping[int, Any] | None
-
-    def on(self, i: int, shard: Any) -> Any:
-        """Call the method of shard ``i``."""
-        last = () if self.each is None else (self.each[i],)
-        return getattr(shard, self.method)(*self.arguments, *last)
-
-
+# Name of a method, its arguments, and the last argument of each shard, if they differ.
+Call = tuple[str, tuple[Any, ...], Sequence[Any] | None]
 # Calls to make in turn, and whether to sum the results of the last one.
 Message = tuple[Sequence[Call], bool]
 # Results by shard, sums of neighbouring shards, or an error.
@@ -127,38 +96,37 @@ class Host:
         How examples are divided into blocks and shards.
     shards : sequence of int
         Indices of the shards that are placed here.
-    *sources : ShardSource or Failure
+    *sources : Shard or Failure
         What they are made of, or the error of making that.
     """
 
     def __init__(self, layout: Layout, shards: Sequence[int], *sources: Any) -> None:
         keep_freed_memory()
-        self._layout = layout
-        self._shards: dict[int, Any] = {}
-        self._failure: Failure | None = None
-        for i, source in zip(shards, sources, strict=False):
-            if isinstance(source, Failure):
-                self._failure = source
-                return
+        self._layout, self._indices = layout, shards
+        self._failure = next((each for each in sources if isinstance(each, Failure)), None)
+        if self._failure is None:
             try:
-                self._shards[i] = source.shard()
+                self._shards = [source.shard() for source in sources]
             except Exception as error:
                 self._failure = Failure.of(error)
-                return
 
     def respond(self, calls: Sequence[Call], is_sum: bool) -> Reply:
         """Make calls on all shards here in turn, and return what the last one gives."""
         if self._failure is not None:
             return self._failure
-        results: dict[int, Any] = {}
+        results = []
         try:
             # The kernels run on one thread, and threads of the linear algebra would only slow each
             # other.
             with one_blas_thread():
-                for i, shard in self._shards.items():
-                    for call in calls:
-                        results[i] = call.on(i, shard)
-            return self._layout.join(list(results), list(results.values())) if is_sum else results
+                for place, shard in enumerate(self._shards):
+                    for method, arguments, each in calls:
+                        last = () if each is None else (each[place],)
+                        result = getattr(shard, method)(*arguments, *last)
+                    results.append(result)
+            if is_sum:
+                return self._layout.join(self._indices, results)
+            return dict(zip(self._indices, results, strict=True))
         except Exception as error:
             return Failure.of(error)
 
@@ -176,18 +144,18 @@ class RemoteWorkers(Workers):
         super().__init__(layout)
         self.shards_of = layout.shares(n_workers)
         # Calls without a result are sent with the next one that has a result.
-        self._ahead: list[tuple[str, tuple[Any, ...], Sequence[Any] | None]] = []
+        self._ahead: list[Call] = []
 
     @override
     def run(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
         results: dict[int, Any] = {}
-        for reply in self._checked_replies(method, arguments, each, is_sum=False):
+        for reply in self._replies((method, arguments, each), is_sum=False):
             results |= reply
         return [results[i] for i in range(len(self.layout.nodes))]
 
     @override
     def sum(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> FloatArray:
-        replies = self._checked_replies(method, arguments, each, is_sum=True)
+        replies = self._replies((method, arguments, each), is_sum=True)
         parts = [part for reply in replies for part in reply]
         (total,) = join_siblings(parts, self.layout.n_blocks)
         return total.value
@@ -196,16 +164,19 @@ class RemoteWorkers(Workers):
     def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> None:
         self._ahead.append((method, arguments, each))
 
-    def _checked_replies(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        each: Sequence[Any] | None,
-        *,
-        is_sum: bool,
-    ) -> list[Any]:
-        calls, self._ahead = [*self._ahead, (method, arguments, each)], []
-        replies = self.replies([(_of_shards(calls, shards), is_sum) for shards in self.shards_of])
+    def _replies(self, call: Call, *, is_sum: bool) -> list[Any]:
+        calls, self._ahead = [*self._ahead, call], []
+        messages = [
+            (
+                [
+                    (method, arguments, None if each is None else [each[i] for i in shards])
+                    for method, arguments, each in calls
+                ],
+                is_sum,
+            )
+            for shards in self.shards_of
+        ]
+        replies = self.replies(messages)
         for reply in replies:
             if isinstance(reply, Failure):
                 raise reply.error()
@@ -220,14 +191,6 @@ class RemoteWorkers(Workers):
         EngineError
             If a worker was lost.
         """
-
-
-def _of_shards(calls: Sequence[Any], shards: Sequence[int]) -> list[Call]:
-    """Calls with the arguments of some shards only."""
-    return [
-        Call(method, arguments, None if each is None else {i: each[i] for i in shards})
-        for method, arguments, each in calls
-    ]
 
 
 @dataclass(frozen=True)

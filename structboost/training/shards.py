@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -29,8 +29,7 @@ from structboost.learners.responses import (
     StoredResponses,
 )
 from structboost.learners.terms import Terms
-from structboost.runtime.blocks import Blocks, tree_runs, tree_sum
-from structboost.training.engines import Engine, Layout, Workers
+from structboost.runtime.blocks import Blocks, tree_sum
 
 # By kind, of what the shards make the responses of its weak learners.
 FeaturesInShards = Mapping[str, ShardFeatures]
@@ -51,9 +50,13 @@ class GivenRows:
         return self.features
 
 
-@dataclass(frozen=True)
-class ShardSource:
-    """Plain data of which a shard is made, and which can be sent to a worker.
+@dataclass
+class Shard:
+    """Rows, responses of the weak learners and cuts of a run of blocks.
+
+    It is plain data, which can be sent to a worker, until :meth:`shard` is called there.  Its state
+    follows from that data, the learners added and the cuts made.  Every sum that it returns is over
+    its blocks, along their tree (:mod:`structboost.runtime.blocks`).
 
     Parameters
     ----------
@@ -86,49 +89,38 @@ class ShardSource:
     features: Mapping[str, FeaturesOfRows]
     first_example: int = 0
 
+    n_channels: Mapping[str, int] = field(init=False)
+    cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = field(init=False, default_factory=dict)
+    _in_shard: Mapping[str, ResponsesInShard] = field(init=False)
+    _responses: dict[str, Responses] = field(init=False)
+    _truth: Sequence[KeptTruth] = field(init=False)
+    _last: Sequence[LastOutputs] = field(init=False)
+    _weighted: Sequence[tuple[int, float]] = field(init=False, default=())
+    _duals: dict[str, FloatArray] = field(init=False, default_factory=dict)
+
     def shard(self) -> Shard:
-        """Make the shard."""
-        return Shard(self)
-
-
-class Shard:
-    """Rows, responses of the weak learners and cuts of a run of blocks.
-
-    Its state follows from its source, the learners added and the cuts made, so that it can be made
-    again anywhere.  Every sum that it returns is over its blocks, along their tree
-    (:mod:`structboost.runtime.blocks`).
-    """
-
-    def __init__(self, source: ShardSource) -> None:
-        self.task = source.task
-        self.X, self.Y, self.first_example = source.X, source.Y, source.first_example
-        self.example_weights = source.example_weights
-        self.offsets = source.offsets
-        self.blocks = source.blocks
-        self.n_channels = {kind: of_kind.n_channels for kind, of_kind in source.task.kinds.items()}
-        self._in_shard: dict[str, ResponsesInShard] = {
-            kind: family.in_shard(source.features[kind], source.blocks.rows[kind])
-            for kind, family in source.in_shards.items()
+        """Set up the state, and return the shard itself."""
+        self.n_channels = {kind: of_kind.n_channels for kind, of_kind in self.task.kinds.items()}
+        self._in_shard = {
+            kind: family.in_shard(self.features[kind], self.blocks.rows[kind])
+            for kind, family in self.in_shards.items()
         }
-        stored = {kind: int(starts[-1]) for kind, starts in source.blocks.rows.items()}
-        self.responses: dict[str, Responses] = {
-            kind: self._in_shard.get(kind) or StoredResponses(n_rows)
-            for kind, n_rows in stored.items()
+        self._responses = {
+            kind: self._in_shard.get(kind) or StoredResponses(int(starts[-1]))
+            for kind, starts in self.blocks.rows.items()
         }
-        self.cuts: dict[int, Mapping[str, Sequence[BlockMeasure]]] = {}
         listings = KeptListings()
         self._truth = [
-            KeptTruth(listings, range(*ends)) for ends in pairwise(source.blocks.examples.tolist())
+            KeptTruth(listings, range(*ends)) for ends in pairwise(self.blocks.examples.tolist())
         ]
-        self._last = [LastOutputs() for _ in range(len(source.blocks))]
-        self._weighted: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros(0))
-        self._duals: dict[str, FloatArray] = {}
+        self._last = [LastOutputs() for _ in range(len(self.blocks))]
+        return self
 
     def learn(self, kind: str, learners: Any) -> None:
         """Append weak learners, or their responses where these are not made here."""
         if sparse.issparse(learners):
-            self.responses[kind] = SparseResponses.instead_of(self.responses[kind])
-        self.responses[kind].add(learners)
+            self._responses[kind] = SparseResponses.instead_of(self._responses[kind])
+        self._responses[kind].add(learners)
 
     def cut(self, key: int, model: Mapping[str, Terms], wanted: Mapping[str, Terms]) -> FloatArray:
         """Make the cut ``key`` at a model.
@@ -147,13 +139,10 @@ class Shard:
             scores = StackedParts(self._scores(model, b), offsets)
             X = None if self.X is None else examples_between(self.X, first, last)
             Y = examples_between(self.Y, first, last)
-            separated = separation(
-                self.task, X, Y, scores, self.first_example + first, truth=self._truth[b]
-            )
+            n_before = self.first_example + first
+            separated = separation(self.task, X, Y, scores, n_before, truth=self._truth[b])
             violations = separated.violations(scores)
-            self._last[b].check(
-                self.task, separated, violations, scores, self.first_example + first
-            )
+            self._last[b].check(self.task, separated, violations, scores, n_before)
             slack_weights, sums[b, 0], sums[b, 1] = loss_and_risk(
                 separated, violations, self.example_weights[first:last]
             )
@@ -166,15 +155,9 @@ class Shard:
         self.cuts[key] = measures
         return tree_sum(sums)
 
-    def keep_cut(
-        self,
-        key: int,
-        wanted: Mapping[str, Terms],
-        measures: Mapping[str, Sequence[BlockMeasure]],
-    ) -> FloatArray:
-        """Store a cut that was made elsewhere, and return its products with the learners wanted."""
+    def keep_cut(self, key: int, measures: Mapping[str, Sequence[BlockMeasure]]) -> None:
+        """Store a cut that was made elsewhere."""
         self.cuts[key] = measures
-        return self.products([key], wanted)
 
     def products(self, keys: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
         """Products of cuts with learners, shape (n_cuts * n_wanted,)."""
@@ -199,7 +182,7 @@ class Shard:
 
     def weigh(self, keys: IntArray, multipliers: FloatArray) -> None:
         """Choose the cuts that the duals are made of."""
-        self._weighted = keys, multipliers
+        self._weighted = list(zip(keys.tolist(), multipliers.tolist(), strict=True))
         self._duals = {}
 
     def duals(self, kind: str) -> FloatArray:
@@ -209,8 +192,8 @@ class Shard:
             out = np.zeros((int(starts[-1]), self.n_channels[kind]))
             for b in range(len(self.blocks)):
                 of_block = out[starts[b] : starts[b + 1]]
-                for key, weight in zip(*self._weighted, strict=True):
-                    add_measure(*self.cuts[int(key)][kind][b], float(weight), of_block)
+                for key, weight in self._weighted:
+                    add_measure(*self.cuts[key][kind][b], weight, of_block)
             self._duals[kind] = out
         return self._duals[kind]
 
@@ -228,7 +211,7 @@ class Shard:
         for kind, terms in model.items():
             start, stop = self.blocks.rows[kind][b : b + 2]
             out = np.zeros((self.n_channels[kind], stop - start))
-            self.responses[kind].add_scores(terms, int(start), out)
+            self._responses[kind].add_scores(terms, int(start), out)
             rows[kind] = out.T
         return rows
 
@@ -244,44 +227,8 @@ class Shard:
         for kind, terms in wanted.items():
             start, n = int(self.blocks.rows[kind][b]), len(terms.learners)
             of_kind = out[at : at + n]
-            self.responses[kind].add_products(terms, measures[kind][b], start, of_kind)
+            self._responses[kind].add_products(terms, measures[kind][b], start, of_kind)
             at += n
-
-
-@dataclass(frozen=True)
-class Shards:
-    """All shards of a training set at work.
-
-    Parameters
-    ----------
-    workers : Workers
-    blocks : Blocks
-        Blocks of the whole training set.
-    n_channels : dict of str to int
-    in_shards : set of str
-        Kinds whose responses the shards compute from their features.
-    """
-
-    workers: Workers
-    blocks: Blocks
-    n_channels: Mapping[str, int]
-    in_shards: set[str]
-
-    def rows(self, kind: str) -> list[slice]:
-        """Rows of a kind of each shard."""
-        starts, nodes = self.blocks.rows[kind], self.workers.layout.nodes
-        return [slice(int(starts[first]), int(starts[first + n])) for first, n in nodes]
-
-
-def layout_of(blocks: Blocks, engine: Engine) -> Layout:
-    """Lay out shards for the workers of an engine."""
-    n_blocks, n_workers = len(blocks), engine.n_workers
-    largest = n_blocks
-    if n_workers > 1:
-        largest = max(
-            1, 1 << (max(1, n_blocks // (engine.shards_a_worker * n_workers)).bit_length() - 1)
-        )
-    return Layout(tree_runs(n_blocks, largest, n_workers), n_blocks)
 
 
 def loss_and_risk(

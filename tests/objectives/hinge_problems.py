@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy.optimize import linprog
@@ -95,8 +94,7 @@ def given_columns(name, C, seed=0):
     shares = rng.uniform(0.5, 1.5, N)
     shares /= shares.sum()
     examples = ArrayTrainingSet(task, X, y)
-    shards = examples.shards(Threads(1), shares, {})
-    oracle = partial(ShardedOracle, examples, shards, shares)
+    oracle = ShardedOracle(examples, Threads(1), shares, {})
     master = formulation.start(
         Problem(task, X, y, examples.offsets, shares, check_random_state(0), oracle), C
     )

@@ -193,7 +193,7 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
 
     monkeypatch.setattr("structboost.training.choice_of_c._FoldFits", Told)
     trainer = StructBoost(MulticlassTask(3), C=1.0)
-    found = choose_C(trainer._plan(), list(losses), trainer._settings(), [], lambda text: None)
+    found = choose_C(trainer._plan(), list(losses), [], lambda text: None)
     assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
     assert len(found.records) == sum(map(len, losses.values()))
 

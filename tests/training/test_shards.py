@@ -8,7 +8,8 @@ import pytest
 from structboost import MulticlassTask
 from structboost.runtime import blocks
 from structboost.training.engines import Threads
-from structboost.training.plan import training_set
+from structboost.training.examples import training_set
+from structboost.training.oracle import ShardedOracle
 from structboost.training.shards import examples_between
 
 
@@ -52,7 +53,7 @@ def test_a_shard_is_made_of_its_own_examples_and_rows_from_0(of_dask, monkeypatc
         array = pytest.importorskip("dask.array")
         given = array.from_array(X, chunks=(60, 1)), array.from_array(y, chunks=60)
     task = MulticlassTask(3)
-    training_set(task, *given).shards(engine, weights, {})
+    ShardedOracle(training_set(task, *given), engine, weights, {})
     sources = dask.compute(*engine.sources) if of_dask else engine.sources
     assert len(sources) > 2
     at = 0
