@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from types import FunctionType
 from typing import Any, Self
@@ -56,27 +56,23 @@ def names_arguments(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def checked(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        def check() -> None:
-            cls: type = self if isinstance(self, type) else type(self)
-            names = [parameter.name for parameter in parameters_of(cls)]
-            name = f"{method.__name__} of {cls.__name__}"
-            _check_call(name, arguments_of().values(), args, kwargs, names, dir(cls))
-
-        if not kwargs.keys() <= arguments_of().keys():
-            check()
         try:
             return method(self, *args, **kwargs)
         except TypeError:
-            check()
+            check_arguments(method, self, args, kwargs)
             raise
-
-    @cache
-    def arguments_of() -> dict[str, inspect.Parameter]:
-        parameters = inspect.signature(method).parameters
-        return {name: parameters[name] for name in list(parameters)[1:]}
 
     checked._names_arguments = True  # type: ignore[attr-defined]
     return checked
+
+
+def check_arguments(
+    method: Callable[..., Any], self: Any, args: Any, kwargs: dict[str, Any]
+) -> None:
+    """Raise TypeError, which names the class of the object, if its method does not take these."""
+    cls: type = self if isinstance(self, type) else type(self)
+    takes = list(inspect.signature(method).parameters.values())[1:]
+    _check_call(f"{method.__name__} of {cls.__name__}", takes, args, kwargs, cls)
 
 
 def name_arguments_of_methods(cls: type) -> None:
@@ -94,21 +90,20 @@ def name_arguments_of_methods(cls: type) -> None:
 
 def _check_call(
     called: str,
-    takes: Iterable[inspect.Parameter],
+    takes: Sequence[inspect.Parameter],
     args: Any,
     kwargs: dict[str, Any],
-    *names_of_class: Sequence[str],
+    cls: type | None = None,
 ) -> None:
-    """Raise TypeError if something cannot be called with these arguments."""
-    signature = inspect.Signature(list(takes))
+    """Raise TypeError if something, perhaps a method of a class, cannot be called like this."""
     try:
-        signature.bind(*args, **kwargs)
+        inspect.Signature(takes).bind(*args, **kwargs)
     except TypeError as error:
-        names = list(signature.parameters)
+        names = [parameter.name for parameter in takes]
         unknown = [name for name in kwargs if name not in names]
         text = f"{called}: {error}; it takes {', '.join(names) or 'nothing'}."
         if unknown:
-            kind = "argument" if names_of_class else "parameter"
-            text = f"{called} has no {kind} {unknown[0]!r}; "
-            text += hint(unknown[0], names, *names_of_class)
+            kind = "parameter" if cls is None else "argument"
+            of_class = () if cls is None else ([p.name for p in parameters_of(cls)], dir(cls))
+            text = f"{called} has no {kind} {unknown[0]!r}; {hint(unknown[0], names, *of_class)}"
         raise TypeError(text) from None

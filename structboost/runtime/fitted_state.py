@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from structboost.runtime.called_class import check_arguments
 from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.validation import check_common_parameters
@@ -39,6 +40,7 @@ def committed(
 
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        check_arguments(fit, self, args, kwargs)
         try:
             check_common_parameters(self.get_params(deep=False))
             announce_compilation()
@@ -54,6 +56,7 @@ def committed(
         self.__dict__ = state
         return self if result is draft else result
 
+    fit_and_commit._names_arguments = True  # type: ignore[attr-defined]
     return fit_and_commit
 
 

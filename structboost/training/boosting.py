@@ -568,27 +568,32 @@ def _fit_choosing(
     remedy = "take formulation='one_slack', for example, or give C as a number"
     check_declares(plan.formulation, "can_choose_C", "C='auto'", remedy)
     if folds is None:
-        folds = _random_folds(X, Y, sample_weight, trainer.random_state)
-    progress = Progress(visible=bool(trainer.verbose))
-    try:
-        report = partial(progress.show, fraction=None)
-        # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
-        chosen = saved_choice(
-            plan.checkpoint, lambda plain: ChosenC.of_plain(plain, weak_learners, folds, score)
-        ) or choose_C(plan.suited([_TYPICAL_C], X), weak_learners, folds, report, score)
-    finally:
-        progress.close()
+        if not is_in_memory(X):
+            raise ValueError(
+                f"C is {AUTO!r}, which picks examples, and X is a {type(X).__name__}; give C as a "
+                "number."
+            )
+        check_examples(X, Y)
+        folds = random_folds(X, Y, sample_weight, random_state=trainer.random_state)
+    # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
+    chosen = saved_choice(plan.checkpoint, partial(ChosenC.of_plain, weak_learners))
+    if chosen is None:
+        progress = Progress(visible=bool(trainer.verbose))
+        try:
+            report = partial(progress.show, fraction=None)
+            chosen = choose_C(plan.suited([_TYPICAL_C], X), weak_learners, folds, report, score)
+        finally:
+            progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
     with_C._keeps_only_whole = chosen.model is not None
+    is_whole = False
     try:
         if not chosen.interrupted:
-            choice = chosen.to_plain(weak_learners, folds, score)
-            _fit([with_C], X, Y, sample_weight, choice)
-        is_whole = not chosen.interrupted and not with_C.interrupted_
+            _fit([with_C], X, Y, sample_weight, chosen.to_plain(weak_learners))
+            is_whole = not with_C.interrupted_
     except KeyboardInterrupt:
         if chosen.model is None:
             raise
-        is_whole = False
     if not is_whole and chosen.model is not None:
         warn_user(
             f"Training was interrupted; the model is that of C = {chosen.C:.4g}, the best so far, "
@@ -601,15 +606,3 @@ def _fit_choosing(
         with_C.temperature_ = with_C.held_out_loss_ = None
     trainer.__dict__.update(fitted_attributes(with_C))
     trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end
-
-
-def _random_folds(
-    X: Sequence[Any], Y: Sequence[Any], sample_weight: Any, random_state: Any
-) -> list[Fold]:
-    if not is_in_memory(X):
-        raise ValueError(
-            f"C is {AUTO!r}, which picks examples, and X is a {type(X).__name__}; give C as a "
-            "number."
-        )
-    check_examples(X, Y)
-    return random_folds(X, Y, sample_weight, random_state=random_state)

@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import joblib
 import numpy as np
 
 from structboost.errors import examples_numbered
@@ -94,41 +93,21 @@ class ChosenC:
         """Best C of the weak learners."""
         return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
 
-    def to_plain(
-        self, weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
-    ) -> dict[str, Any]:
+    def to_plain(self, weak_learners: Sequence[WeakLearners]) -> dict[str, Any]:
         """Return plain values for a checkpoint, which :meth:`of_plain` reads."""
-        place = next(i for i, one in enumerate(weak_learners) if one is self.weak_learner)
-        about = {"between": _between(weak_learners, folds, score), "place": place}
-        return about | {"records": self.records, "best": self.best, "end": self.end}
+        place = next(i for i, tried in enumerate(weak_learners) if tried is self.weak_learner)
+        return {"place": place, "records": self.records, "best": self.best, "end": self.end}
 
     @classmethod
-    def of_plain(
-        cls,
-        plain: Mapping[str, Any],
-        weak_learners: Sequence[WeakLearners],
-        folds: Sequence[Fold],
-        score: Score | None,
-    ) -> ChosenC | None:
+    def of_plain(cls, weak_learners: Sequence[WeakLearners], plain: Mapping[str, Any]) -> ChosenC:
         """Make a choice, without a model, from the values of :meth:`to_plain`.
 
-        Return None if they belong to other weak learners or folds.  Malformed values raise an error
-        of any type.
+        Malformed values raise an error of any type.
         """
-        if plain["between"] != _between(weak_learners, folds, score):
-            return None
         choice = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
         checked_positive(choice.C, "C")
         choice.end = str(plain["end"])
         return choice
-
-
-def _between(
-    weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
-) -> str:
-    """Return a hash of all that a choice depends on, except the parameters of the fit."""
-    rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
-    return str(joblib.hash([len(weak_learners), score is not None, rows]))
 
 
 def choose_C(
@@ -155,8 +134,7 @@ def choose_C(
             for weak_learner in weak_learners:
                 candidate = replace(plan, weak_learner=weak_learner)
                 with ExitStack() as resources:
-                    fits = _FoldFits(candidate, folds, resources, score)
-                    _follow(fits, chosen, report)
+                    _follow(_FoldFits(candidate, folds, resources, score), chosen, report)
                 if any(not record["loss"] for record in chosen.records):
                     break
         except KeyboardInterrupt:

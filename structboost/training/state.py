@@ -6,9 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from structboost.contract.parts import PartKind
 from structboost.files.checkpoint import CheckpointFile
 from structboost.files.schema import (
+    Array,
     DamagedFileError,
     Part,
     Schema,
@@ -19,18 +22,13 @@ from structboost.files.schema import (
     whole_number,
 )
 from structboost.objectives.master import WeightedColumns
-from structboost.training.columns import (
-    COLUMNS_SCHEMA,
-    STAGES_SCHEMA,
-    ColumnRegistry,
-    ColumnWeights,
-    stage_arrays,
-    stages_of,
-)
+from structboost.training.columns import COLUMNS_SCHEMA, ColumnRegistry, ColumnWeights
 from structboost.training.history import Record
 
 # Relative difference between sums of the same numbers in another order.
 _ROUNDING = 1e-9
+# Values that a checkpoint holds as they are.
+_PLAIN = ("history", "bound", "exhausted", "done", "ending", "estimate")
 
 
 @dataclass
@@ -70,42 +68,6 @@ class State:
     ending: str = "max_rounds"
     estimate: float | None = None
 
-    def to_header(self) -> dict[str, Any]:
-        """The plain values that a checkpoint holds."""
-        names = ("history", "bound", "exhausted", "done", "ending", "estimate")
-        return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def of_header(
-        cls, header: Mapping[str, Any], stages: list[ColumnWeights], primal: float
-    ) -> State:
-        """Read what :meth:`to_header` returned, of weights with the objective ``primal``.
-
-        DamagedFileError if its rounds, its bound and this objective do not fit together.
-        """
-        with damaged_content():
-            history = list(header["history"])
-            for index, entry in enumerate(history):
-                if whole_number(entry["round"], "round") != index + 1:
-                    raise DamagedFileError("its rounds are not numbered in order")
-                for name in ("primal", "seconds"):
-                    finite_number(entry[name], name, 0.0)
-            bound = header["bound"]
-            # Where pricing is a search the header has an estimate, the record none.
-            if not history or history[-1]["bound"] not in (None, bound):
-                raise DamagedFileError("its bound is not that of its last round")
-            if bound is not None:
-                finite_number(bound, "bound", high=primal * (1 + _ROUNDING))
-            if abs(history[-1]["primal"] - primal) > _ROUNDING * primal:
-                raise DamagedFileError("its objective is not that of its weights")
-            exhausted = whole_number(header["exhausted"], "exhausted")
-            smallest_C = history[-1].get("smallest_C")
-            state = cls(history, stages, bound, smallest_C, exhausted, header["done"] is True)
-            state.ending = str(header["ending"])
-            if header["estimate"] is not None:
-                state.estimate = finite_number(header["estimate"], "estimate", 0.0)
-            return state
-
 
 class RunCheckpoint:
     """Checkpoint of all that the next rounds of a run depend on.
@@ -130,13 +92,16 @@ class RunCheckpoint:
             return
         values, of_master = self._weighted.state()
         learners, of_columns = self._columns.state()
+        stages = state.stages
         arrays = {
-            **stage_arrays(state.stages),
+            "stage_sizes": np.array([len(stage.columns) for stage in stages], np.int64),
+            "stage_numbers": np.concatenate([stage.columns for stage in stages]),
+            "stage_weights": np.concatenate([stage.weights for stage in stages]),
             **prefixed("master/", of_master),
             **prefixed("columns/", of_columns),
         }
-        header = {**state.to_header(), "master": values, **learners}
-        self._file.write(header, arrays, self._schema)
+        header = {name: getattr(state, name) for name in _PLAIN}
+        self._file.write({**header, "master": values, **learners}, arrays, self._schema)
 
     def restored(self, max_rounds: int, kinds: Mapping[str, PartKind]) -> State | None:
         """Bring columns and weights to the state in the file and return it, or None without one."""
@@ -151,8 +116,15 @@ class RunCheckpoint:
             for family in self._columns.families.values():
                 family.skip_rounds(n_rounds)
             self._weighted.restore(header["master"], below("master/", arrays))
-            stages = stages_of(arrays, len(self._columns))
-            return State.of_header(header, stages, self._weighted.primal)
+            sizes, indices = arrays["stage_sizes"], arrays["stage_numbers"]
+            if sizes.sum() != len(indices) or indices.max(initial=-1) >= len(self._columns):
+                raise DamagedFileError("its rounds refer to columns that it does not hold")
+            by_stage = (
+                np.split(array, np.cumsum(sizes)[:-1])
+                for array in (indices, arrays["stage_weights"])
+            )
+            stages = [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
+            return _restored_state(header, stages, self._weighted.primal)
 
     def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
         """Names, types and shapes of the arrays of a checkpoint of this run."""
@@ -160,9 +132,43 @@ class RunCheckpoint:
         of_master = dict(self._weighted.schema(n_learners))
         part = of_master.pop("", Part({}))
         arrays = {
-            **STAGES_SCHEMA,
+            "stage_sizes": Array("int64", ("n_rounds",), low=0),
+            "stage_numbers": Array("int32", ("n_staged",), low=0),
+            "stage_weights": Array("float64", ("n_staged",)),
             **prefixed("columns/", COLUMNS_SCHEMA),
             **prefixed("master/", part.arrays),
         }
         shared = Part(arrays, {"n_rounds": len(header["history"]), **part.sizes})
         return {"": shared, **prefixed("master/", of_master)}
+
+
+def _restored_state(header: Mapping[str, Any], stages: list[ColumnWeights], primal: float) -> State:
+    """Read the plain values of a state, of weights with the objective ``primal``.
+
+    DamagedFileError if its rounds, its bound and this objective do not fit together.
+    """
+    with damaged_content():
+        history = list(header["history"])
+        for index, entry in enumerate(history):
+            if whole_number(entry["round"], "round") != index + 1:
+                raise DamagedFileError("its rounds are not numbered in order")
+            for name in ("primal", "seconds"):
+                finite_number(entry[name], name, 0.0)
+        bound, estimate = header["bound"], header["estimate"]
+        # Where pricing is a search the header has an estimate, the record none.
+        if not history or history[-1]["bound"] not in (None, bound):
+            raise DamagedFileError("its bound is not that of its last round")
+        if bound is not None:
+            finite_number(bound, "bound", high=primal * (1 + _ROUNDING))
+        if abs(history[-1]["primal"] - primal) > _ROUNDING * primal:
+            raise DamagedFileError("its objective is not that of its weights")
+        return State(
+            history,
+            stages,
+            bound,
+            history[-1].get("smallest_C"),
+            whole_number(header["exhausted"], "exhausted"),
+            header["done"] is True,
+            ending=str(header["ending"]),
+            estimate=None if estimate is None else finite_number(estimate, "estimate", 0.0),
+        )

@@ -34,7 +34,15 @@ from structboost.training.choice_of_c import choose_C
 
 X, y = load_iris(return_X_y=True)
 QUICK = {"max_rounds": 15, "tol": 0.05}
-QUICK_FACE = {"objective": "hinge", "max_iter": 15, "tol": 0.05}
+
+
+def chooser(task=None, **settings):
+    task = MulticlassTask(3) if task is None else task
+    return StructBoost(task, **{"C": "auto", **QUICK, **settings})
+
+
+def hinge(face=StructBoostClassifier, weak_learner="stump", **settings):
+    return face(objective="hinge", max_iter=15, tol=0.05, weak_learner=weak_learner, **settings)
 
 
 def noisy(n=150, seed=0):
@@ -44,6 +52,9 @@ def noisy(n=150, seed=0):
     label = np.digitize(made[:, 0] + made[:, 1] * np.abs(made[:, 1]), [-0.6, 0.6])
     wrong = random.random(n) < 0.2
     return made, np.where(wrong, random.integers(0, 3, n), label)
+
+
+MADE, LABEL = noisy()
 
 
 def without_seconds(records):
@@ -69,14 +80,11 @@ def test_folds_are_stratified_with_single_examples_in_training(strata, seed):
         assert (np.abs(shares[counts > 1]) < 1).all()
 
 
-def test_many_examples_are_held_out_once():
+def test_many_examples_are_held_out_once_and_those_of_weight_zero_never():
     (fold,) = random_folds(np.arange(2000), np.arange(2000), strata=np.arange(2000) % 2)
     assert len(fold.held_X) == 400
     assert fold.held_X.sum() != np.arange(400).sum()
     assert (fold.held_X % 2).sum() == 200
-
-
-def test_examples_of_weight_zero_are_in_no_part():
     weights = np.where(np.arange(30) < 10, 0.0, 1.0)
     for fold in random_folds(np.arange(30), list(range(30)), weights):
         assert sorted([*fold.Y, *fold.held_Y]) == list(range(10, 30))
@@ -84,21 +92,16 @@ def test_examples_of_weight_zero_are_in_no_part():
 
 @pytest.mark.slow
 def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
-    made, label = noisy()
-    trainer = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)
+    trainer = chooser().fit(MADE, LABEL)
     Cs = [record["C"] for record in trainer.C_path_]
     losses = [record["loss"] for record in trainer.C_path_]
-    folds = random_folds(made, label)
     smallest = min(
-        StructBoost(MulticlassTask(3), C=50.0, max_rounds=1)
-        .fit(fold.X, fold.Y)
-        .history_[0]["smallest_C"]
-        for fold in folds
+        chooser(C=50.0, max_rounds=1).fit(fold.X, fold.Y).history_[0]["smallest_C"]
+        for fold in random_folds(MADE, LABEL)
     )
     np.testing.assert_allclose(np.diff(np.log10(Cs)), 0.5, atol=0.005)
     assert Cs[0] == pytest.approx(smallest * 10**0.5, rel=0.01)
-    for record in trainer.C_path_:
-        assert record["loss"] == np.mean(record["losses"])
+    assert losses == [np.mean(record["losses"]) for record in trainer.C_path_]
     best = min((r for r in trainer.C_path_ if r["columns"]), key=lambda r: r["surrogate"])
     assert trainer.C_ == best["C"]
     assert trainer.C_path_end_
@@ -109,22 +112,16 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
 
 @pytest.mark.slow
 def test_the_fit_equals_one_with_the_chosen_c_each_time():
-    made, label = noisy()
     called = []
-    trainer = StructBoost(
-        MulticlassTask(3), C="auto", callbacks=[lambda r, t: called.append(t.C)], **QUICK
-    )
-    first = trainer.fit(made, label)
-    scores, path = first.model_.scores(made), without_seconds(first.C_path_)
+    first = chooser(callbacks=[lambda r, t: called.append(t.C)]).fit(MADE, LABEL)
     assert called == [first.C_] * len(first.history_)
-    given = StructBoost(MulticlassTask(3), C=first.C_, **QUICK).fit(made, label)
-    np.testing.assert_array_equal(given.model_.scores(made), scores)
-    assert given.C_ == given.C == first.C_
-    assert not hasattr(given, "C_path_")
-    again = StructBoost(MulticlassTask(3), C="auto", engine="serial", **QUICK).fit(made, label)
-    assert without_seconds(again.C_path_) == path
-    other = StructBoost(MulticlassTask(3), C="auto", random_state=5, **QUICK).fit(made, label)
-    assert without_seconds(other.C_path_) != path
+    with_C = chooser(C=first.C_).fit(MADE, LABEL)
+    np.testing.assert_array_equal(with_C.model_.scores(MADE), first.model_.scores(MADE))
+    assert with_C.C_ == with_C.C == first.C_
+    assert not hasattr(with_C, "C_path_")
+    for settings_, same in (({"engine": "serial"}, True), ({"random_state": 5}, False)):
+        path = without_seconds(chooser(**settings_).fit(MADE, LABEL).C_path_)
+        assert (path == without_seconds(first.C_path_)) == same
 
 
 def sloped(n=90):
@@ -139,25 +136,22 @@ def sloped(n=90):
 def test_a_clearly_better_family_replaces_its_union(tmp_path):
     made, label = sloped()
     union = ["linear", "stump"]
-    both = StructBoost(MulticlassTask(3), C="auto", weak_learner=union, **QUICK).fit(made, label)
-    paths = [
-        StructBoost(MulticlassTask(3), C="auto", weak_learner=name, **QUICK).fit(made, label)
-        for name in union
-    ]
+    both = chooser(weak_learner=union).fit(made, label)
+    alone = [chooser(weak_learner=name).fit(made, label) for name in union]
     names = [record["weak_learner"] for record in both.C_path_]
     assert list(dict.fromkeys(names)) == ["linear+stump", "linear", "stump"]
-    alone = [record for record in both.C_path_ if record["weak_learner"] != "linear+stump"]
-    apart = [record for trainer in paths for record in trainer.C_path_]
-    assert without_seconds(alone) == without_seconds(apart)
+    of_one_family = [record for record in both.C_path_ if record["weak_learner"] != names[0]]
+    paths = [record for trainer in alone for record in trainer.C_path_]
+    assert without_seconds(of_one_family) == without_seconds(paths)
     best = min(both.C_path_, key=lambda record: record["surrogate"])
     assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
-    np.testing.assert_array_equal(both.model_.scores(made), paths[0].model_.scores(made))
-    assert both.history_[-1]["bound"] == paths[0].history_[-1]["bound"]
+    np.testing.assert_array_equal(both.model_.scores(made), alone[0].model_.scores(made))
+    assert both.history_[-1]["bound"] == alone[0].history_[-1]["bound"]
     assert both.weak_learner == union
     both.fit(made, label, can_split=False)
     assert {record["weak_learner"] for record in both.C_path_} == {"linear+stump"}
     assert both.model_.members["x"].family == "linear+stump"
-    face = StructBoostClassifier(weak_learner=union, **QUICK_FACE).fit(made, label)
+    face = hinge(weak_learner=union).fit(made, label)
     assert face.model_.members["x"].family == "linear"
     face.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
@@ -192,72 +186,74 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
             return object(), []
 
     monkeypatch.setattr("structboost.training.choice_of_c._FoldFits", Told)
-    trainer = StructBoost(MulticlassTask(3), C=1.0)
-    found = choose_C(trainer._plan(), list(losses), [], lambda text: None)
+    found = choose_C(chooser(C=1.0)._plan(), list(losses), [], lambda text: None)
     assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
     assert len(found.records) == sum(map(len, losses.values()))
 
 
 @pytest.mark.slow
 def test_a_union_stays_where_no_family_is_better_alone():
-    random = np.random.default_rng(0)
-    made = random.normal(size=(90, 6))
+    made = np.random.default_rng(0).normal(size=(90, 6))
     label = (made[:, 0] > 0.3) * 1 + (np.abs(made[:, 1]) > 0.7)
-    trainer = StructBoost(MulticlassTask(3), C="auto", weak_learner=["stump", "linear"], **QUICK)
+    trainer = chooser(weak_learner=["stump", "linear"])
     assert trainer.fit(made, label).model_.members["x"].family == "stump+linear"
     # A held-out part without a loss leaves nothing to look for.
-    fold = Fold(made, label, None, made, label)
-    trainer.fit(made, label, folds=[fold])
+    trainer.fit(made, label, folds=[Fold(made, label, None, made, label)])
     assert trainer.C_path_[-1]["loss"] == 0
     assert {record["weak_learner"] for record in trainer.C_path_} == {"stump+linear"}
 
 
 @pytest.mark.slow
 def test_a_held_out_example_of_weight_two_is_one_given_twice():
-    made, label = noisy()
-    train, held = slice(0, 100), slice(100, 150)
-    twice = np.r_[100:150, 100:120]
-    weights = np.where(np.arange(50) < 20, 2.0, 1.0)
-    found = [
-        StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label, folds=[fold]).C_path_
-        for fold in (
-            Fold(made[train], label[train], None, made[held], label[held], weights),
-            Fold(made[train], label[train], None, made[twice], label[twice]),
-            Fold(made[train], label[train], None, made[held], label[held]),
-        )
-    ]
-    assert [r["loss"] for r in found[0]] == pytest.approx([r["loss"] for r in found[1]])
-    assert [r["loss"] for r in found[0]] != pytest.approx([r["loss"] for r in found[2]])
+    held, twice, weights = np.arange(100, 150), np.r_[100:150, 100:120], np.ones(50)
+    weights[:20] = 2.0
+    weighted, given_twice, plain = (
+        [
+            record["loss"]
+            for record in chooser()
+            .fit(
+                MADE,
+                LABEL,
+                folds=[Fold(MADE[:100], LABEL[:100], None, MADE[rows], LABEL[rows], of_rows)],
+            )
+            .C_path_
+        ]
+        for rows, of_rows in ((held, weights), (twice, None), (held, None))
+    )
+    assert weighted == pytest.approx(given_twice)
+    assert weighted != pytest.approx(plain)
 
 
 @pytest.mark.parametrize("formulation", ["m_slack", "exponential"])
 def test_other_formulations_choose_c(formulation):
-    trainer = StructBoost(MulticlassTask(3), C="auto", formulation=formulation, **QUICK)
+    trainer = chooser(formulation=formulation)
     assert trainer.fit(X, y).score(X, y) > -0.1
     assert trainer.C_ == trainer.model_.metadata["C"]
 
 
-def test_auto_c_is_refused_for_unsuitable_formulations(tmp_path):
-    task = MulticlassTask(3)
-    with pytest.raises(ValueError, match="C='auto' needs can_choose_C, which StageWise"):
-        StructBoost(task, C="auto", formulation=StageWise()).fit(X, y)
-    with pytest.raises(TypeError, match="C is 'best'; give a number above 0, or 'auto'"):
-        StructBoost(task, C="best").fit(X, y)
-    with pytest.raises(ValueError, match="there is one example; give more"):
-        StructBoost(task, C="auto").fit(X[:1], y[:1])
-    with pytest.raises(ValueError, match="give C as a number"):
-        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
-    with pytest.raises(ValueError, match="give C as a number"):
-        StructBoostRanker(objective="hinge", weak_learner="stump").fit(X[[0, 60]], y[[0, 60]])
-    table = BinnedTable.from_array(tmp_path / "table", X)
+@pytest.mark.parametrize(
+    ("model", "rows", "message"),
+    [
+        (chooser(formulation=StageWise()), slice(None), "C='auto' needs can_choose_C, which Stag"),
+        (chooser(C="best"), slice(None), "C is 'best'; give a number above 0, or 'auto'"),
+        (chooser(), slice(1), "there is one example; give more"),
+        (hinge(), [0, 60], "give C as a number"),
+        (hinge(StructBoostRanker), [0, 60], "give C as a number"),
+    ],
+)
+def test_auto_c_is_refused_where_nothing_can_be_held_out(model, rows, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(X[rows], y[rows])
+
+
+def test_auto_c_is_refused_for_a_table_on_disk(tmp_path):
     with pytest.raises(ValueError, match="X is a BinnedTable; give C as a number"):
-        StructBoostClassifier(objective="hinge", weak_learner="stump").fit(table, y)
+        hinge().fit(BinnedTable.from_array(tmp_path / "table", X), y)
 
 
 def test_a_class_of_one_sample_stays_in_training():
     rows = np.r_[0:30, 50:80, 100]
-    model = StructBoostClassifier(weak_learner="stump", class_weight="balanced", **QUICK_FACE)
-    model.fit(X[rows], y[rows])
+    model = hinge(class_weight="balanced").fit(X[rows], y[rows])
     assert len(model.classes_) == 3
     assert model.predict(X[[100]]) == 2
 
@@ -277,34 +273,23 @@ def test_uninformative_features_give_an_empty_model():
 @pytest.mark.parametrize("C", ["auto", 7.03])
 def test_constant_columns_cause_no_solver_error(C):
     # Rounding makes an edge, so larger and larger C are tried, up to 4e9.
-    label = np.arange(60) % 3
     trainer = StructBoost(MulticlassTask(3), C=C)
     with pytest.warns(EmptyModelWarning, match="where features do not tell the outputs apart"):
-        trainer.fit(np.ones((60, 3)), label)
+        trainer.fit(np.ones((60, 3)), np.arange(60) % 3)
     assert len(trainer.model_.weights) == 0
 
 
 def test_early_stopping_and_c_share_one_held_out_part():
-    data, label = load_breast_cancer(return_X_y=True)
-    model = StructBoostClassifier(
-        weak_learner="stump",
-        early_stopping=True,
-        n_iter_no_change=3,
-        random_state=0,
-        **QUICK_FACE,
-    ).fit(data, label)
+    data = load_breast_cancer(return_X_y=True)
+    model = hinge(early_stopping=True, n_iter_no_change=3, random_state=0).fit(*data)
     assert all(len(record["losses"]) == 1 for record in model.C_path_)
     assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
 
 
 @pytest.mark.slow
 def test_a_grid_may_contain_auto_and_a_file_has_the_chosen_c(tmp_path):
-    search = GridSearchCV(
-        StructBoostClassifier(weak_learner="stump", **QUICK_FACE),
-        {"C": [0.5, "auto"]},
-        cv=3,
-    )
-    best = search.fit(X, y).best_estimator_
+    search = GridSearchCV(hinge(), {"C": [0.5, "auto"]}, cv=3).fit(X, y)
+    best = search.best_estimator_
     assert search.best_params_ == {"C": "auto"}
     best.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
@@ -316,15 +301,13 @@ def test_a_grid_may_contain_auto_and_a_file_has_the_chosen_c(tmp_path):
 def test_rankers_hold_out_queries_or_items():
     made, label = noisy(200)
     qid = np.repeat(np.arange(20), 10)
-    settings = {"weak_learner": "stump", **QUICK_FACE}
-    ranker = StructBoostRanker(**settings).fit(made, label, qid=qid)
+    ranker = hinge(StructBoostRanker).fit(made, label, qid=qid)
     assert ranker.score(made, label, qid=qid) > 0.8
-    lists = [made[qid == q] for q in range(20)], [label[qid == q] for q in range(20)]
-    trainer = StructBoost(RankingTask(), C="auto", **QUICK).fit(*lists)
+    trainer = chooser(RankingTask()).fit(np.split(made, 20), np.split(label, 20))
     assert without_seconds(trainer.C_path_) == without_seconds(ranker.C_path_)
     weights = np.where(np.arange(200) % 3, 1.0, 2.0)
     for relevance in (label, made[:, 0]):
-        single = StructBoostRanker(**settings).fit(made, relevance, sample_weight=weights)
+        single = hinge(StructBoostRanker).fit(made, relevance, sample_weight=weights)
         assert single.score(made, relevance) > 0.75
         assert len(single.C_path_[0]["losses"]) == 5
 
@@ -344,16 +327,15 @@ class PressingTask(MulticlassTask):
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_best_model_of_the_path():
-    made, label = noisy()
     task = PressingTask(3)
-    whole = StructBoost(task, C="auto", **QUICK).fit(made, label)
+    whole = chooser(task).fit(MADE, LABEL)
     n_passes = task.passes
-    fold = random_folds(made, label)[0]
+    fold = random_folds(MADE, LABEL)[0]
     for left in (1, n_passes // 3):
         task.passes, task.at = 0, n_passes - left
-        trainer = StructBoost(task, C="auto", **QUICK)
+        trainer = chooser(task)
         with pytest.warns(InterruptedFitWarning, match="the best so far"):
-            trainer.fit(made, label)
+            trainer.fit(MADE, LABEL)
         assert trainer.interrupted_
         (record,) = [r for r in trainer.C_path_ if trainer.C_ == r["C"]]
         surrogates = [r["surrogate"] for r in trainer.C_path_ if r["columns"]]
@@ -364,54 +346,51 @@ def test_ctrl_c_keeps_the_best_model_of_the_path():
     task.passes, task.at = 0, 2
     before = dict(vars(trainer))
     with pytest.raises(KeyboardInterrupt):
-        trainer.fit(made, label)
+        trainer.fit(MADE, LABEL)
     assert vars(trainer) == before
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_resumes_with_the_same_c(tmp_path):
-    made, label = noisy()
-    whole = StructBoost(MulticlassTask(3), C="auto", **QUICK).fit(made, label)
+def test_an_interrupted_run_resumes_with_the_same_c(tmp_path, monkeypatch):
+    whole = chooser().fit(MADE, LABEL)
 
     def breaks(record, trainer):
         if record["round"] == 3:
             raise RuntimeError
 
-    path = tmp_path / "run.npz"
-    for callbacks in ([breaks], None):
-        trainer = StructBoost(
-            MulticlassTask(3), C="auto", checkpoint=path, callbacks=callbacks, **QUICK
-        )
-        if callbacks:
-            with pytest.raises(RuntimeError):
-                trainer.fit(made, label)
-    trainer.fit(made, label)
-    assert trainer.C_ == whole.C_
-    np.testing.assert_array_equal(trainer.model_.scores(made), whole.model_.scores(made))
+    resumed = chooser(checkpoint=tmp_path / "run.npz", callbacks=[breaks])
+    with pytest.raises(RuntimeError):
+        resumed.fit(MADE, LABEL)
+    # The file has the choice.
+    monkeypatch.delattr("structboost.training.boosting.choose_C")
+    resumed.set_params(callbacks=None).fit(MADE, LABEL)
+    assert resumed.C_ == whole.C_
+    assert without_seconds(resumed.C_path_) == without_seconds(whole.C_path_)
+    np.testing.assert_array_equal(resumed.model_.scores(MADE), whole.model_.scores(MADE))
 
 
 @pytest.mark.slow
-def test_the_path_display_draws_the_path():
+@pytest.mark.parametrize(("scoring", "measure"), [(None, "surrogate"), ("accuracy", "score")])
+def test_the_path_display_draws_the_path(scoring, measure):
     pytest.importorskip("matplotlib").use("Agg")
-    model = StructBoostClassifier(weak_learner="stump", **QUICK_FACE).fit(X, y)
-    display = CPathDisplay.from_estimator(model, name="iris")
-    mean = display.ax_[0].get_lines()[-2]
+    model = hinge(scoring=scoring).fit(X, y)
+    (axes, *_) = CPathDisplay.from_estimator(model, name="iris").ax_
+    mean = axes.get_lines()[-2]
     np.testing.assert_array_equal(mean.get_xdata(), [r["C"] for r in model.C_path_])
-    np.testing.assert_array_equal(mean.get_ydata(), [r["surrogate"] for r in model.C_path_])
-    assert display.ax_[0].get_ylabel() == "held-out surrogate"
-    scored = StructBoostClassifier(weak_learner="stump", scoring="accuracy", **QUICK_FACE).fit(X, y)
-    display = CPathDisplay.from_estimator(scored)
-    mean = display.ax_[0].get_lines()[-2]
-    np.testing.assert_array_equal(mean.get_ydata(), [r["score"] for r in scored.C_path_])
-    assert display.ax_[0].get_ylabel() == "held-out score"
-    union = StructBoostClassifier(weak_learner=["stump", "linear"], **QUICK_FACE).fit(*sloped())
+    np.testing.assert_array_equal(mean.get_ydata(), [r[measure] for r in model.C_path_])
+    assert axes.get_ylabel() == f"held-out {measure}"
+
+
+@pytest.mark.slow
+def test_the_path_display_names_the_families_of_a_union():
+    pytest.importorskip("matplotlib").use("Agg")
+    union = hinge(weak_learner=["stump", "linear"]).fit(*sloped())
     display = CPathDisplay.from_estimator(union)
     labels = [line.get_label().split(",")[0] for line in display.ax_[0].get_lines()]
-    assert [label for label in labels if label[0] != "_"][:-1] == [
-        "stump+linear", "stump", "linear",
-    ]  # fmt: skip
+    named = [label for label in labels if label[0] != "_"]
+    assert named[:-1] == ["stump+linear", "stump", "linear"]
     with pytest.raises(ValueError, match="has no C_path_"):
-        CPathDisplay.from_estimator(StructBoostClassifier(objective="hinge", C=1.0))
+        CPathDisplay.from_estimator(hinge(C=1.0))
 
 
 def test_c_of_large_matchings_is_chosen_without_a_list_of_permutations(monkeypatch):
@@ -424,6 +403,5 @@ def test_c_of_large_matchings_is_chosen_without_a_list_of_permutations(monkeypat
     pairs = [
         ((np.eye(8)[order] + 0.3 * random.normal(size=(8, 8)))[:, :, None]) for order in orders
     ]
-    trainer = StructBoost(MatchingTask(), C="auto", max_rounds=5, tol=0.1)
-    trainer.fit(pairs, orders, folds=random_folds(pairs, orders)[:1])
-    assert trainer.C_path_
+    trainer = chooser(MatchingTask(), max_rounds=5, tol=0.1)
+    assert trainer.fit(pairs, orders, folds=random_folds(pairs, orders)[:1]).C_path_

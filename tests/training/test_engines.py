@@ -27,10 +27,11 @@ from tests.helpers.engine_tasks import (
     KillsItsTaker,
     SickTask,
     TwiceWrongTask,
-    TwoCausesError,
     WrongTask,
     raise_home_made,
 )
+
+PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
 
 
 def classes(n, seed=0):
@@ -43,10 +44,10 @@ def classes(n, seed=0):
 
 def problem(name):
     X, y = classes(700)
-    if name == "multiclass":
-        return MulticlassTask(3), X, y
     if name == "ranking":
         return RankingTask(), [X], [(y == 1).astype(int)]
+    if name != "chain":
+        return MulticlassTask(3), X, y
     rng = np.random.default_rng(1)
     inputs = [rng.normal(size=(rng.integers(2, 9), 3)) for _ in range(90)]
     return ChainTask(), inputs, [(x[:, 0] + 0.5 * x[:, 1] > 0).astype(int) for x in inputs]
@@ -68,43 +69,44 @@ def what_was_learned(trainer, *, from_bins=False):
     return *found, temperature
 
 
+def on_processes(task, X=np.eye(4), y=(1, -1, 1, -1), **settings):
+    """Fit in one process by default, which is gone afterwards."""
+    settings = {"C": 1.0, "engine": "processes", "n_jobs": 1, **settings}
+    try:
+        return StructBoost(task, **settings).fit(X, y)
+    finally:
+        assert not loky_processes()
+
+
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["multiclass", "ranking", "chain", "union"])
-@pytest.mark.usefixtures("small_blocks")
-def test_threads_and_processes_learn_the_same_bits_as_one(name):
-    task, X, Y = problem("multiclass" if name == "union" else name)
-    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
-    parameters["weak_learner"] = ["linear", "stump"] if name == "union" else "stump"
-    serial = StructBoost(task, engine="serial", **parameters).fit(X, Y)
-    for engine in (Threads(2), Threads(8), Processes(2)):
-        other = StructBoost(task, engine=engine, **parameters).fit(X, Y)
-        assert what_was_learned(other) == what_was_learned(serial), engine
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "parameters",
+    ("name", "changes"),
     [
-        {"weak_learner": "tree"},
-        {"weak_learner": ["linear", "stump"]},
-        {"weak_learner": "linear", "pricing": "best"},
-        {"pricing": "best"},
-        {"exact": True, "spread": 0.1},
-        {"stabilize": False},
+        ("multiclass", {}),
+        ("ranking", {}),
+        ("chain", {}),
+        ("multiclass", {"weak_learner": ["linear", "stump"]}),
+        ("multiclass", {"weak_learner": "tree"}),
+        ("multiclass", {"weak_learner": "linear", "pricing": "best"}),
+        ("multiclass", {"pricing": "best"}),
+        ("multiclass", {"exact": True, "spread": 0.1}),
+        ("multiclass", {"stabilize": False}),
     ],
 )
 @pytest.mark.usefixtures("small_blocks")
-def test_other_learners_and_rules_learn_the_same_bits_on_shards(parameters):
-    task, X, y = problem("multiclass")
-    common = {"C": 10.0, "tol": 1e-3, "max_rounds": 6, **parameters}
-    one = StructBoost(task, engine="serial", **common).fit(X, y)
-    several = StructBoost(task, engine="threads", n_jobs=3, **common).fit(X, y)
-    assert what_was_learned(one) == what_was_learned(several)
+def test_threads_and_processes_learn_the_same_bits_as_one(name, changes):
+    task, X, Y = problem(name)
+    parameters = {**PARAMETERS, **changes}
+    serial = StructBoost(task, engine="serial", **parameters).fit(X, Y)
+    engines = [Threads(3)] if changes else [Threads(2), Threads(8), Processes(2)]
+    for engine in engines:
+        other = StructBoost(task, engine=engine, **parameters).fit(X, Y)
+        assert what_was_learned(other) == what_was_learned(serial), engine
 
 
 OF_OTHER_TESTS = set()
@@ -128,8 +130,7 @@ def loky_processes():
 @pytest.mark.usefixtures("small_blocks")
 def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path):
     task, X, Y = problem("multiclass")
-    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
-    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
+    settings = {**PARAMETERS, "n_jobs": 2, "checkpoint": Checkpoint(tmp_path / "run.npz", rounds=1)}
 
     def kill(record, trainer):
         if record["round"] == 3:
@@ -137,44 +138,21 @@ def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path):
             victim.kill()
             victim.wait(10)
 
-    unbroken = StructBoost(task, engine="serial", **parameters).fit(X, Y)
-    parameters |= {"engine": "processes", "n_jobs": 2, "checkpoint": checkpoint}
+    unbroken = StructBoost(task, engine="serial", **PARAMETERS).fit(X, Y)
     with pytest.raises(EngineError, match=r"died; .* checkpoint='run.npz' resumes"):
-        StructBoost(task, callbacks=[kill], **parameters).fit(X, Y)
-    assert not loky_processes()
-    resumed = StructBoost(task, **parameters).fit(X, Y)
+        on_processes(task, X, Y, callbacks=[kill], **settings)
+    resumed = on_processes(task, X, Y, **settings)
     assert what_was_learned(resumed) == what_was_learned(unbroken)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["spawned", "received its shards", "in a cut"])
 def test_a_process_that_dies_raises_an_error_and_leaves_none(moment, monkeypatch, tmp_path):
-    X, y = np.eye(4), [1, -1, 1, -1]
     task = DeadlyTask() if moment == "in a cut" else KillsItsTaker(tmp_path, n_kills=1)
     if moment == "spawned":
         monkeypatch.setitem(processes._ENVIRONMENT, "PYTHONHOME", str(tmp_path))
     with pytest.raises(EngineError, match="died; its memory may not be enough"):
-        StructBoost(task, C=1.0, engine="processes", n_jobs=1).fit(X, np.maximum(y, 0))
-    assert not loky_processes()
-
-
-@pytest.mark.slow
-def test_a_task_that_cannot_be_unpickled_is_not_taken_for_a_death():
-    with pytest.raises(
-        EngineError, match=r"could not unpickle its examples or the task .*make their classes"
-    ):
-        StructBoost(CannotBeTaken(), C=1.0, engine="processes", n_jobs=1).fit(
-            np.eye(4), [1, -1, 1, -1]
-        )
-    assert not loky_processes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_error_of_the_task_reaches_the_trainer(engine):
-    with pytest.raises(ValueError, match="no such output"):
-        StructBoost(WrongTask(), C=1.0, engine=engine, n_jobs=2).fit(np.eye(4), [1, -1, 1, -1])
-    assert not loky_processes()
+        on_processes(task, y=[1, 0, 1, 0])
 
 
 # What the loss of a process or of a connection also shows as.
@@ -186,25 +164,31 @@ ERRORS_LIKE_LOSSES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", ERRORS_LIKE_LOSSES, ids=repr)
-def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_process(error):
-    with pytest.raises(type(error), match=str(error)) as caught:
-        StructBoost(WrongTask(error), C=1.0, engine="processes", n_jobs=1).fit(
-            np.eye(4), [1, -1, 1, -1]
-        )
-    assert type(caught.value) is type(error)
-
-
-@pytest.mark.slow
-def test_an_error_of_a_process_shows_where_it_was_raised(monkeypatch):
-    task = WrongTask()
+@pytest.mark.parametrize(
+    ("task", "kind", "message"),
+    [
+        (CannotBeTaken(), "EngineError", "could not unpickle its examples or the task .*make th"),
+        (WrongTask(), "ValueError", "no such output"),
+        *((WrongTask(error), type(error).__name__, str(error)) for error in ERRORS_LIKE_LOSSES),
+        (WrongTask("home made"), "HomeMadeError", "made at home"),
+        # Its constructor takes other arguments than it keeps.
+        (TwiceWrongTask(), "TwoCausesError", "one and another"),
+        # It cannot be pickled.
+        (HoldsALock(), "EngineError", r"ValueError\('locked', <unlocked"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_error_of_the_task_reaches_the_trainer_with_its_place(task, kind, message, monkeypatch):
     # As in a user's script, whose classes no other process can import.
     monkeypatch.setattr(HomeMadeError, "__module__", "__main__")
-    monkeypatch.setattr(task, "separate", raise_home_made, raising=False)
-    with pytest.raises(Exception, match="made at home") as caught:
-        StructBoost(task, C=1.0, engine="processes", n_jobs=1).fit(np.eye(4), [1, -1, 1, -1])
-    assert type(caught.value).__name__ == "HomeMadeError"
-    assert "in raise_home_made" in caught.value.__notes__[0]
+    if kind == "HomeMadeError":
+        monkeypatch.setattr(task, "separate", raise_home_made, raising=False)
+    with pytest.raises(Exception, match=message) as caught:
+        on_processes(task)
+    assert type(caught.value).__name__ == kind
+    place = {"HomeMadeError": "in raise_home_made", "TwoCausesError": "in separate"}.get(kind, "")
+    assert place in caught.value.__notes__[0]
+    assert kind != "TwoCausesError" or caught.value.one == "one"
 
 
 @pytest.mark.slow
@@ -215,13 +199,10 @@ def test_processes_leave_ctrl_c_to_the_trainer():
     def look(record, trainer):
         pids.append([process.pid for process in loky_processes()])
 
-    parameters = {"C": 10.0, "tol": 1e-4, "max_rounds": 3}
-    other = StructBoost(
-        InterruptedTask(3), engine="processes", n_jobs=1, callbacks=[look], **parameters
-    ).fit(X, y)
-    assert what_was_learned(other) == what_was_learned(
-        StructBoost(MulticlassTask(3), **parameters).fit(X, y)
-    )
+    parameters = {**PARAMETERS, "max_rounds": 3}
+    other = on_processes(InterruptedTask(3), X, y, callbacks=[look], **parameters)
+    alone = StructBoost(MulticlassTask(3), **parameters).fit(X, y)
+    assert what_was_learned(other) == what_was_learned(alone)
     assert pids[0] == pids[-1]
 
 
@@ -230,10 +211,9 @@ def _fit_until_killed(connection, moment):
         connection.send([process.pid for process in loky_processes()])
         os.kill(os.getpid(), signal.SIGKILL)
 
-    X, y = classes(300)
     if moment == "start":
         processes.Layout.__getstate__ = kill
-    StructBoost(MulticlassTask(3), C=1.0, engine="processes", n_jobs=1, callbacks=[kill]).fit(X, y)
+    on_processes(MulticlassTask(3), *classes(300), callbacks=[kill])
 
 
 @pytest.mark.slow
@@ -258,25 +238,6 @@ def is_at_work(pid):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-@pytest.mark.slow
-def test_an_error_keeps_its_class_whatever_its_constructor_takes():
-    with pytest.raises(TwoCausesError, match="one and another") as caught:
-        StructBoost(TwiceWrongTask(), C=1.0, engine="processes", n_jobs=1).fit(
-            np.eye(4), [1, -1, 1, -1]
-        )
-    assert caught.value.one == "one"
-    assert "in separate" in caught.value.__notes__[0]
-
-
-@pytest.mark.slow
-def test_error_that_cannot_be_pickled_is_described():
-    with pytest.raises(EngineError, match=r"ValueError\('locked', <unlocked") as caught:
-        StructBoost(HoldsALock(), C=1.0, engine="processes", n_jobs=1).fit(
-            np.eye(4), [1, -1, 1, -1]
-        )
-    assert "in separate" in caught.value.__notes__[0]
 
 
 def page_faults_of_arrays():
@@ -309,30 +270,22 @@ def test_freed_memory_stays_in_the_process():
 @pytest.mark.usefixtures("small_blocks")
 def test_errors_name_the_example_among_all(engine):
     _, X, Y = problem("chain")
-    X[60] = np.ones((12, 3))
-    Y[60] = np.zeros(12, int)
+    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
     with pytest.raises(TaskError, match=r"loss\(Y\[60\], y_pred\) is nan"):
-        StructBoost(SickTask(), C=1.0, engine=engine, n_jobs=2).fit(X, Y)
+        on_processes(SickTask(), X, Y, engine=engine, n_jobs=2)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"engine": "cloud"}, "engine is 'cloud'; choose one of"),
-        ({"engine": "processes", "formulation": "m_slack"}, "supports threads only"),
-        ({"engine": "processes", "formulation": "exponential"}, "supports threads only"),
+        ({"formulation": "m_slack"}, "supports threads only"),
+        ({"formulation": "exponential"}, "supports threads only"),
     ],
 )
 def test_bad_engines_raise_errors(changes, message):
     with pytest.raises(ValueError, match=message):
-        StructBoost(BinaryTask(), C=1.0, **changes).fit(np.eye(4), [1, -1, 1, -1])
-
-
-def test_number_of_threads_comes_from_joblib():
-    with joblib.parallel_config(n_jobs=2):
-        assert Threads().n_workers == 2
-    assert Threads().n_workers == 1
-    assert Threads(3).n_workers == 3
+        on_processes(BinaryTask(), **changes)
 
 
 def _threads_in_a_process():
@@ -340,7 +293,11 @@ def _threads_in_a_process():
 
 
 @pytest.mark.slow
-def test_threads_count_in_processes_too():
+def test_the_number_of_threads_comes_from_joblib_in_processes_too():
+    with joblib.parallel_config(n_jobs=2):
+        assert Threads().n_workers == 2
+    assert Threads().n_workers == 1
+    assert Threads(3).n_workers == 3
     # Those of this pool are daemons, which may have no processes of their own.
     with get_context("spawn").Pool(1) as pool:
         assert pool.apply(_threads_in_a_process) == 2
