@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from numba.core import event
 
 from structboost import progress
 from structboost.progress import ProgressBar, ProgressLine
-from structboost.runtime import compiled
+from structboost.runtime import compiled, dispatchers
 
 
 class Terminal(io.StringIO):
@@ -67,20 +66,15 @@ def test_invisible_progress_shows_nothing(capsys):
 
 
 @pytest.mark.parametrize(("patience", "lines"), [(0.0, 1), (60.0, 0)])
-def test_long_compilation_is_announced_once(patience, lines, monkeypatch):
-    registered, said = {}, []
-    monkeypatch.setattr(event, "register", registered.__setitem__)
-    compiled.when_compiling(lambda: said.append(True), patience)
-    for _ in range(3):
-        registered["numba:compile"].on_start(None)
-        registered["numba:compile"].on_end(None)
-    assert len(said) == lines
-
-
-def test_the_line_goes_to_standard_error(capsys, monkeypatch):
-    monkeypatch.setattr(compiled, "when_compiling", lambda say: say())
+def test_long_compilation_is_announced_once_on_standard_error(patience, lines, monkeypatch, capsys):
+    listener = dispatchers.Compilations()
+    monkeypatch.setattr(dispatchers, "compilations", listener)
+    listener.patience = patience
     compiled._announce.__wrapped__()
-    assert capsys.readouterr().err.count("once per installation") == 1
+    for _ in range(3):
+        listener.on_start(None)
+        listener.on_end(None)
+    assert capsys.readouterr().err.count("once per installation") == lines
 
 
 def test_only_visible_progress_announces_compilation(monkeypatch):

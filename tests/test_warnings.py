@@ -210,8 +210,8 @@ def test_the_first_compilation_is_announced_without_verbose(tmp_path):
     program = (
         "from sklearn.datasets import load_iris\n"
         "from structboost import AdaBoostMHClassifier\n"
-        "from structboost.runtime import compiled\n"
-        "compiled.when_compiling.__defaults__ = (0.1,)\n"  # seconds that one round exceeds
+        "from structboost.runtime.dispatchers import compilations\n"
+        "compilations.patience = 0.1\n"  # seconds that one round exceeds
         "AdaBoostMHClassifier(max_rounds=1).fit(*load_iris(return_X_y=True))"
     )
     run = subprocess.run(

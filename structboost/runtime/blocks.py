@@ -10,9 +10,8 @@ the largest power of two below n.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -117,6 +116,21 @@ def tree_sum(sums: FloatArray) -> FloatArray:
     return tree_sum(sums[:half]) + tree_sum(sums[half:])
 
 
+def sum_of_nodes(
+    sums: Mapping[tuple[int, int], FloatArray], first: int, n_blocks: int
+) -> FloatArray:
+    """Sum over the blocks from ``first`` on of the sums of nodes, which :func:`tree_runs` made.
+
+    Some of the sums are overwritten, since those of histograms may be megabytes.
+    """
+    if (first, n_blocks) in sums:
+        return sums[first, n_blocks]
+    half = _half(n_blocks)
+    total = sum_of_nodes(sums, first, half)
+    total += sum_of_nodes(sums, first + half, n_blocks - half)
+    return total
+
+
 def _half(n_blocks: int) -> int:
     """Return the largest power of two below a number of blocks."""
     return 1 << ((n_blocks - 1).bit_length() - 1)
@@ -155,37 +169,3 @@ def close_tree(open_sums: FloatArray, n_blocks: int, total: FloatArray) -> None:
                     added = open_sums[level, i, c]
                     total[i, c] = added if is_first else total[i, c] + added
             is_first = False
-
-
-class NodeSum(NamedTuple):
-    """Sum over the blocks of a node of the tree."""
-
-    first: int
-    n_blocks: int
-    value: FloatArray
-
-
-def join_siblings(sums: Sequence[NodeSum], n_blocks: int) -> list[NodeSum]:
-    """Join the sums of siblings in a tree of ``n_blocks`` blocks, where both exist.
-
-    The first of two joined sums is overwritten, since sums of histograms may be megabytes.
-    """
-    joined: list[NodeSum] = []
-    for new in sums:
-        while joined and _are_siblings(joined[-1], new, n_blocks):
-            left = joined.pop()
-            left.value[...] += new.value
-            new = NodeSum(left.first, left.n_blocks + new.n_blocks, left.value)
-        joined.append(new)
-    return joined
-
-
-def _are_siblings(left: NodeSum, right: NodeSum, n_blocks: int) -> bool:
-    size = left.n_blocks
-    aligned = (
-        size & (size - 1) == 0 and left.first % (2 * size) == 0 and left.first + size == right.first
-    )
-    return aligned and (
-        right.n_blocks == size
-        or (right.n_blocks < size and right.first + right.n_blocks == n_blocks)
-    )

@@ -91,21 +91,6 @@ def cache_folders(module: ModuleType) -> list[Path]:
     return [Path(one.stats.cache_path) for one in functions if one.stats.cache_path]
 
 
-def when_compiling(say: Callable[[], None], patience: float = 1.0) -> None:
-    """Call ``say`` once, when numba has compiled for some seconds.
-
-    A single function for one more type of an array compiles faster, without a call.
-    """
-    # A thread that asks for numba.core first does not wait for another one that imports numba.
-    import numba  # noqa: F401
-    from numba.core import event
-
-    from structboost.runtime.dispatchers import Notice
-
-    register: Any = event.register
-    register("numba:compile", Notice(say, patience))
-
-
 def announce_compilation() -> None:
     """Print once why the first use takes long."""
     with _announcing:
@@ -114,10 +99,14 @@ def announce_compilation() -> None:
 
 @functools.cache
 def _announce() -> None:
+    # A thread that asks for numba.core first does not wait for another one that imports numba.
+    import numba  # noqa: F401
     from tqdm.auto import tqdm
 
+    from structboost.runtime.dispatchers import compilations
+
     text = "structboost compiles its inner loops, once per installation: up to a minute"
-    when_compiling(lambda: tqdm.write(text, file=sys.stderr))
+    compilations.say = lambda: tqdm.write(text, file=sys.stderr)
 
 
 def is_compiling() -> bool:

@@ -38,51 +38,39 @@ from structboost.runtime.collector import collector_pause
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
 
 
-class _PauseWhileCompiling(event.Listener):
-    """Pause of the garbage collector while numba compiles, which took a tenth of a first fit."""
+class Compilations(event.Listener):
+    """Listener that pauses the garbage collector, which took a tenth of a first fit.
 
-    @override
-    def on_start(self, event: Any) -> None:
-        collector_pause.__enter__()
-
-    @override
-    def on_end(self, event: Any) -> None:
-        collector_pause.__exit__()
-
-
-class Notice(event.Listener):
-    """Listener that calls ``say`` once, after ``patience`` seconds of compilation.
-
-    Parameters
-    ----------
-    say : callable
-    patience : float
+    It calls ``say`` once, if that is set, when numba has compiled for ``patience`` seconds.
     """
 
-    def __init__(self, say: Callable[[], None], patience: float) -> None:
-        self._say, self._patience = say, patience
-        self._is_said = False
+    def __init__(self) -> None:
+        self.say: Callable[[], None] | None = None
+        self.patience = 1.0
         self._depth, self._began, self._seconds = 0, 0.0, 0.0
 
     @override
     def on_start(self, event: Any) -> None:
+        collector_pause.__enter__()
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
         waited = self._seconds + time.perf_counter() - self._began
-        if waited > self._patience and not self._is_said:
-            self._is_said = True
-            self._say()
+        if waited > self.patience and self.say is not None:
+            say, self.say = self.say, None
+            say()
 
     @override
     def on_end(self, event: Any) -> None:
+        collector_pause.__exit__()
         self._depth -= 1
         if self._depth == 0:
             self._seconds += time.perf_counter() - self._began
 
 
+compilations = Compilations()
 _register: Any = event.register
-_register("numba:compile", _PauseWhileCompiling())
+_register("numba:compile", compilations)
 
 
 _register_type: Any = typeof_impl.register

@@ -15,12 +15,10 @@ Face = TypeVar("Face", bound=Any)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-# Attribute that holds the names of the attributes that the last fit set.
-_NAMES = "_names_of_fit"
 # Message of Ctrl-C in a fit that has no model yet.
 _WITHOUT_MODEL = "fit was interrupted before it had a model; the object is as it was before fit."
-# Beginnings of private attributes that scikit-learn and estimators set before a fit.
-_SET_BY_OTHERS = ("_metadata_request", "_sklearn_", "_objective")
+# Beginnings of private attributes that scikit-learn and recipes set before a fit.
+_SET_BY_OTHERS = ("_metadata_request", "_sklearn_", "_objective", "_keeps_only_whole")
 
 
 def committed(
@@ -49,7 +47,7 @@ def committed(
             with deferred_interrupts():
                 result = fit(draft, *args, **kwargs)
             fitted = {name: value for name, value in vars(draft).items() if name not in before}
-            state = {**_settings(self), **fitted, _NAMES: frozenset(fitted)}
+            state = {**_settings(self), **fitted}
         except KeyboardInterrupt as stopped:
             stopped.args = stopped.args or (_WITHOUT_MODEL,)
             raise
@@ -74,24 +72,12 @@ def fitted_attributes(face: Any) -> dict[str, Any]:
 
 
 def _settings(face: Any) -> dict[str, Any]:
-    """Return the attributes of an object that no fit has set."""
-    state = vars(face)
+    """Return the attributes of an object that no fit sets, which are told by their names."""
     parameters = face.get_params(deep=False)
-    of_fit = state.get(_NAMES, ())
-    # A model that was read from a file has no list of names.
-    is_read = _NAMES not in state and any(map(_is_public_fitted, state))
     return {
         name: value
-        for name, value in state.items()
+        for name, value in vars(face).items()
         if name in parameters
-        or not (
-            _is_public_fitted(name)
-            or name == _NAMES
-            or name in of_fit
-            or (is_read and name.startswith("_") and not name.startswith(_SET_BY_OTHERS))
-        )
+        or name.startswith(_SET_BY_OTHERS)
+        or (not name.startswith("_") and not name.endswith("_"))
     }
-
-
-def _is_public_fitted(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")

@@ -24,7 +24,7 @@ from structboost.runtime.blocks import Blocks
 from structboost.runtime.extras import require
 from structboost.training.engines import Engine, Layout, Workers
 from structboost.training.examples import TrainingSet, kind_of_rows
-from structboost.training.processes import RESUMES, Failure, Host, Message, RemoteWorkers
+from structboost.training.processes import RESUMES, Call, Failure, Host, RemoteWorkers
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard
 from structboost.validation import first_unusable
 
@@ -77,14 +77,14 @@ class _DaskWorkers(RemoteWorkers):
                 else client.scatter(sources[i], workers=[address], hash=False)
                 for i in shards
             ]
-            host = client.submit(Host, layout, shards, *sent, actor=True, pure=False, **at)
+            host = client.submit(Host, *sent, actor=True, pure=False, **at)
             self._futures.append(host)
         self._hosts = self._results(self._futures)
 
     @override
-    def replies(self, messages: Sequence[Message]) -> list[Any]:
+    def replies(self, messages: Sequence[Sequence[Call]]) -> list[Any]:
         pairs = zip(self._hosts, messages, strict=True)
-        return self._results([host.respond(*message) for host, message in pairs])
+        return self._results([host.respond(message) for host, message in pairs])
 
     def _results(self, futures: Sequence[Any]) -> list[Any]:
         try:

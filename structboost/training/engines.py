@@ -25,7 +25,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.errors import warn_user
-from structboost.runtime.blocks import NodeSum, join_siblings, share_of_block
+from structboost.runtime.blocks import share_of_block, sum_of_nodes
 from structboost.runtime.described import Described
 from structboost.runtime.registry import Registry
 from structboost.validation import checked_n_jobs, shown
@@ -46,12 +46,9 @@ class Layout:
     nodes: Sequence[tuple[int, int]]
     n_blocks: int
 
-    def join(self, shards: Sequence[int], values: Sequence[FloatArray]) -> list[NodeSum]:
-        """Sums of neighbouring shards, joined as far as the tree allows."""
-        return join_siblings(
-            [NodeSum(*self.nodes[i], value) for i, value in zip(shards, values, strict=True)],
-            self.n_blocks,
-        )
+    def sum(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Sum the values of all shards along the tree, which overwrites some of them."""
+        return sum_of_nodes(dict(zip(self.nodes, values, strict=True)), 0, self.n_blocks)
 
     def shares(self, n_workers: int) -> list[list[int]]:
         """Return the shards of each worker, neighbours with about equally many blocks each."""
@@ -90,9 +87,7 @@ class Workers(Described, ABC):
 
     def sum(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> FloatArray:
         """Call a method likewise, and sum the results over all blocks."""
-        results = self.run(method, *arguments, each=each)
-        (total,) = self.layout.join(range(len(results)), results)
-        return total.value
+        return self.layout.sum(self.run(method, *arguments, each=each))
 
     def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> None:
         """Call a method without a result, which may wait for the next call that has one."""

@@ -22,10 +22,9 @@ import cloudpickle
 import joblib
 from loky.backend import get_context
 
-from structboost._typing import FloatArray, override
+from structboost._typing import override
 from structboost.errors import EngineError
 from structboost.runtime.blas import one_blas_thread
-from structboost.runtime.blocks import NodeSum, join_siblings
 from structboost.runtime.memory import keep_freed_memory
 from structboost.training.engines import Engine, Layout, Workers
 from structboost.validation import checked_n_jobs
@@ -81,10 +80,8 @@ class Failure(NamedTuple):
 
 # Name of a method, its arguments, and the last argument of each shard, if they differ.
 Call = tuple[str, tuple[Any, ...], Sequence[Any] | None]
-# Calls to make in turn, and whether to sum the results of the last one.
-Message = tuple[Sequence[Call], bool]
-# Results by shard, sums of neighbouring shards, or an error.
-Reply = dict[int, Any] | list[NodeSum] | Failure
+# Results of the shards of a host, or an error.
+Reply = list[Any] | Failure
 
 
 class Host:
@@ -92,25 +89,20 @@ class Host:
 
     Parameters
     ----------
-    layout : Layout
-        How examples are divided into blocks and shards.
-    shards : sequence of int
-        Indices of the shards that are placed here.
     *sources : Shard or Failure
-        What they are made of, or the error of making that.
+        What the shards are made of, or the error of making that.
     """
 
-    def __init__(self, layout: Layout, shards: Sequence[int], *sources: Any) -> None:
+    def __init__(self, *sources: Any) -> None:
         keep_freed_memory()
-        self._layout, self._indices = layout, shards
-        self._failure = next((each for each in sources if isinstance(each, Failure)), None)
+        self._failure = next((of for of in sources if isinstance(of, Failure)), None)
         if self._failure is None:
             try:
                 self._shards = [source.shard() for source in sources]
             except Exception as error:
                 self._failure = Failure.of(error)
 
-    def respond(self, calls: Sequence[Call], is_sum: bool) -> Reply:
+    def respond(self, calls: Sequence[Call]) -> Reply:
         """Make calls on all shards here in turn, and return what the last one gives."""
         if self._failure is not None:
             return self._failure
@@ -124,9 +116,7 @@ class Host:
                         last = () if each is None else (each[place],)
                         result = getattr(shard, method)(*arguments, *last)
                     results.append(result)
-            if is_sum:
-                return self._layout.join(self._indices, results)
-            return dict(zip(self._indices, results, strict=True))
+            return results
         except Exception as error:
             return Failure.of(error)
 
@@ -137,7 +127,7 @@ class RemoteWorkers(Workers):
     Attributes
     ----------
     shards_of : list of list of int
-        Shards of each worker.
+        Shards of each worker, one after the other.
     """
 
     def __init__(self, layout: Layout, n_workers: int) -> None:
@@ -148,43 +138,28 @@ class RemoteWorkers(Workers):
 
     @override
     def run(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
-        results: dict[int, Any] = {}
-        for reply in self._replies((method, arguments, each), is_sum=False):
-            results |= reply
-        return [results[i] for i in range(len(self.layout.nodes))]
-
-    @override
-    def sum(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> FloatArray:
-        replies = self._replies((method, arguments, each), is_sum=True)
-        parts = [part for reply in replies for part in reply]
-        (total,) = join_siblings(parts, self.layout.n_blocks)
-        return total.value
+        calls, self._ahead = [*self._ahead, (method, arguments, each)], []
+        replies = self.replies(
+            [
+                [
+                    (method, arguments, None if each is None else [each[i] for i in shards])
+                    for method, arguments, each in calls
+                ]
+                for shards in self.shards_of
+            ]
+        )
+        for reply in replies:
+            if isinstance(reply, Failure):
+                raise reply.error()
+        return [result for reply in replies for result in reply]
 
     @override
     def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> None:
         self._ahead.append((method, arguments, each))
 
-    def _replies(self, call: Call, *, is_sum: bool) -> list[Any]:
-        calls, self._ahead = [*self._ahead, call], []
-        messages = [
-            (
-                [
-                    (method, arguments, None if each is None else [each[i] for i in shards])
-                    for method, arguments, each in calls
-                ],
-                is_sum,
-            )
-            for shards in self.shards_of
-        ]
-        replies = self.replies(messages)
-        for reply in replies:
-            if isinstance(reply, Failure):
-                raise reply.error()
-        return replies
-
     @abstractmethod
-    def replies(self, messages: Sequence[Message]) -> list[Any]:
-        """Send each worker its message, and return their replies.
+    def replies(self, messages: Sequence[Sequence[Call]]) -> list[Any]:
+        """Send each worker its calls, and return their replies.
 
         Raises
         ------
@@ -242,14 +217,13 @@ class _ProcessWorkers(RemoteWorkers):
             with _telling_of_deaths():
                 for connection, shards in zip(self._connections, self.shards_of, strict=True):
                     # Classes of a script are sent by value.
-                    pickled = cloudpickle.dumps([sources[i] for i in shards])
-                    connection.send((layout, shards, pickled))
+                    connection.send(cloudpickle.dumps([sources[i] for i in shards]))
         except BaseException:
             self.close()
             raise
 
     @override
-    def replies(self, messages: Sequence[Message]) -> list[Any]:
+    def replies(self, messages: Sequence[Sequence[Call]]) -> list[Any]:
         with _telling_of_deaths():
             for connection, message in zip(self._connections, messages, strict=True):
                 connection.send(message)
@@ -281,7 +255,7 @@ def _serve(connection: Any) -> None:
     # A terminal sends Ctrl-C to all processes, but the trainer decides what it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError), connection:
-        layout, shards, pickled = connection.recv()
+        pickled = connection.recv()
         try:
             sources = pickle.loads(pickled)
         except Exception as error:
@@ -294,6 +268,6 @@ def _serve(connection: Any) -> None:
                     )
                 )
             ]
-        host = Host(layout, shards, *sources)
+        host = Host(*sources)
         while True:
-            connection.send(host.respond(*connection.recv()))
+            connection.send(host.respond(connection.recv()))

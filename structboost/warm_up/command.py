@@ -43,28 +43,43 @@ _DATA: dict[str, tuple[Any, ...]] = {
     "StructBoostMultiLabelClassifier": (_X, (_X > 0).astype(int)),
     "PredictThenOptimize": (_X, _X**2),
 }
-_FIRST_ARGUMENT: dict[str, Any] = {
-    "PredictThenOptimize": Knapsack([1.0, 2.0, 3.0], 3.0),
-    "CrossFitted": faces.StructuredSVMClassifier(),
+_FIRST_ARGUMENT: dict[str, tuple[Any]] = {
+    "PredictThenOptimize": (Knapsack([1.0, 2.0, 3.0], 3.0),),
+    "CrossFitted": (faces.StructuredSVMClassifier(),),
 }
 
 
 def steps() -> dict[str, Callable[[], object]]:
     """Return the steps by name, for faces, weak learners, formulations and commands."""
-    actions: dict[str, Callable[[], object]] = {
-        name: partial(_estimator, name) for name in dir(faces)
+    classifier: Any = faces.StructBoostClassifier
+    hinge = {"objective": "hinge", "C": 10.0}
+    many = _rng.normal(size=(600, 1))  # more values than bins: a pass over all thresholds follows
+    active = active_features(csr_array(_X > 0))
+    models: dict[str, tuple[Any, Any, Any]] = {
+        # Other processes do not know what was registered beside the families of the package.
+        f"weak_learner={family!r}": (
+            classifier(weak_learner=family, max_iter=5, **hinge),
+            active if family == "active_feature" else _X,
+            _CLASSES,
+        )
+        for family in FAMILIES
+        if FAMILIES[family].__module__.startswith("structboost.")
     }
-    # Other processes do not know what was registered beside the families of the package.
-    for family in (
-        name for name in FAMILIES if FAMILIES[name].__module__.startswith("structboost.")
-    ):
-        actions[f"weak_learner={family!r}"] = partial(_classifier, weak_learner=family)
-    actions["a union"] = partial(_classifier, weak_learner=["linear", "stump"], spread=0.1)
-    actions["categories"] = _categories
-    actions["directions"] = _directions
-    actions["many values"] = _many_values
+    union = classifier(weak_learner=["linear", "stump"], spread=0.1, max_iter=5, **hinge)
+    categories = classifier(max_iter=5, categorical_features=[3])
+    models |= {
+        "a union": (union, _X, _CLASSES),
+        "categories": (categories, np.column_stack((_X, _CLASSES)), _CLASSES),
+        "directions": (classifier(max_iter=5, monotonic_cst=[1, 0, -1]), _X, _CLASSES > 0),
+        "many values": (classifier(max_iter=2, **hinge), many, many[:, 0] > 0),
+    }
     for formulation in FORMULATIONS:
-        actions[f"formulation={formulation!r}"] = partial(_trainer, formulation)
+        trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=5, formulation=formulation)
+        models[f"formulation={formulation!r}"] = (trainer, _X, _CLASSES)
+    actions: dict[str, Callable[[], object]] = {
+        **{name: partial(_face, name) for name in dir(faces)},
+        **{name: partial(_fit, *model) for name, model in models.items()},
+    }
     if all(map(is_installed, EXTRAS["vision"])):
         actions |= {"track": _tracker, "segment": _segmenter}
     return actions
@@ -147,52 +162,23 @@ def _take(name: str) -> str:
     return name
 
 
-def _estimator(name: str) -> None:
+def _face(name: str) -> None:
     """Fit and predict at a fixed C, and with the defaults where these have no C."""
-    X, Y = _DATA.get(name, (_X, _CLASSES))
-    first = [_FIRST_ARGUMENT[name]] if name in _FIRST_ARGUMENT else []
-    estimator = getattr(faces, name)(*first)
-    parameters = estimator.get_params()
+    estimator = getattr(faces, name)(*_FIRST_ARGUMENT.get(name, ()))
+    data, parameters = _DATA.get(name, (_X, _CLASSES)), estimator.get_params()
+    limits = {"max_iter", "max_rounds"} & parameters.keys()
+    estimator.set_params(**dict.fromkeys(limits, 5))
     if "objective" in parameters:
-        small: dict[str, Any] = {"max_iter": 5}
-        options: list[dict[str, Any]] = [{"objective": "hinge", "C": 10.0}]
-        options.insert(0, {"loss": "f1"} if "outputs" in parameters else {})
-    else:
-        small = {"max_rounds": 5} if "max_rounds" in parameters else {}
-        options = [{"C": 10.0}] if parameters.get("C") == "auto" else [{}]
-    for options_of_fit in options:
-        estimator.set_params(**small, **options_of_fit).fit(X, Y)
-        if hasattr(estimator, "predict"):
-            estimator.predict(X)
+        estimator.set_params(**{"loss": "f1"} if "outputs" in parameters else {})
+        _fit(estimator, *data)
+        estimator.set_params(objective="hinge", C=10.0)
+    _fit(estimator, *data)
 
 
-def _classifier(**parameters: Any) -> None:
-    classifier = faces.StructBoostClassifier(objective="hinge", C=10.0, max_iter=5, **parameters)
-    is_active = parameters.get("weak_learner") == "active_feature"
-    X: Any = active_features(csr_array(_X > 0)) if is_active else _X
-    classifier.fit(X, _CLASSES).predict(X)
-
-
-def _trainer(formulation: str) -> None:
-    trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=5, formulation=formulation)
-    X: Any = _X
-    Y: Any = _CLASSES
-    trainer.fit(X, Y).predict(X)
-
-
-def _categories() -> None:
-    X = np.column_stack((_X, _CLASSES))
-    faces.StructBoostClassifier(max_iter=5, categorical_features=[3]).fit(X, _CLASSES)
-
-
-def _directions() -> None:
-    faces.StructBoostClassifier(max_iter=5, monotonic_cst=[1, 0, -1]).fit(_X, _CLASSES > 0)
-
-
-def _many_values() -> None:
-    """Fit on more values than bins, so that a pass over all thresholds follows."""
-    X = _rng.normal(size=(600, 1))
-    faces.StructBoostClassifier(objective="hinge", C=10.0, max_iter=2).fit(X, X[:, 0] > 0)
+def _fit(estimator: Any, X: Any, Y: Any) -> None:
+    estimator.fit(X, Y)
+    if hasattr(estimator, "predict"):
+        estimator.predict(X)
 
 
 def _tracker() -> None:

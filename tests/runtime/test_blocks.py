@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from structboost.runtime import blocks
 from structboost.runtime.blocks import (
-    NodeSum,
     add_to_tree,
     blocks_of,
     close_tree,
-    join_siblings,
+    sum_of_nodes,
     tree_depth,
     tree_runs,
     tree_sum,
@@ -40,11 +39,8 @@ def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, 
     assert np.array_equal(total[0], expected)
     runs = tree_runs(n, largest)
     assert [first for first, _ in runs] == np.cumsum([0, *(size for _, size in runs)])[:-1].tolist()
-    joined = join_siblings(
-        [NodeSum(*run, tree_sum(sums[run[0] : sum(run)].copy())) for run in runs], n
-    )
-    assert len(joined) == 1
-    assert np.array_equal(joined[0].value, expected)
+    of_runs = {run: tree_sum(sums[run[0] : sum(run)].copy()) for run in runs}
+    assert np.array_equal(sum_of_nodes(of_runs, 0, n), expected)
 
 
 @settings(deadline=None)  # the first call may compile

@@ -21,29 +21,30 @@ from structboost.selection.held_out import (
 )
 from structboost.selection.scoring import checked_score, score_by
 
+TASK, INPUTS = MulticlassTask(4), np.zeros((30, 1))
+
 
 def rows(scores):
     return StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
 
 
-def classes(seed, n=30, k=4, strength=1.0):
+def classes(seed, strength=1.0):
     random = np.random.default_rng(seed)
-    y = random.integers(0, k, n)
-    scores = random.normal(size=(n, k))
-    scores[np.arange(n), y] += strength
+    y = random.integers(0, 4, 30)
+    scores = random.normal(size=(30, 4))
+    scores[np.arange(30), y] += strength
     return y, scores
 
 
-def hinge_of_classes(y, scores, weights, scale):
-    """Mean hinge by listing the classes."""
-    margins = 1.0 + scale * (scores - scores[np.arange(len(y)), y][:, None])
+def hinge_of_classes(y, scores):
+    """Hinge of each example by listing the classes."""
+    margins = 1.0 + scores - scores[np.arange(len(y)), y][:, None]
     margins[np.arange(len(y)), y] = 0.0
-    return float(np.average(margins.max(axis=1), weights=weights))
+    return margins.max(axis=1)
 
 
-def log_loss_of_classes(y, scores, weights, scale):
-    own = scale * scores
-    return float(np.average(logsumexp(own, axis=1) - own[np.arange(len(y)), y], weights=weights))
+def log_loss_of_classes(y, scores):
+    return logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -56,34 +57,31 @@ def test_the_best_scale_is_that_of_an_independent_search(surrogate, listed, seed
     y, scores = classes(seed, strength=[0.0, 1.0, 2.0][seed % 3])
     scores *= 10.0 ** random.uniform(-3, 3)
     weights = random.uniform(0.1, 3.0, len(y)) if seed % 2 else None
-    values = surrogate(MulticlassTask(4), np.zeros((len(y), 1)), y, rows(scores), weights)
-    own = np.average(values, weights=weights)
+    values = surrogate(TASK, INPUTS, y, rows(scores), weights)
+
+    def mean(scale):
+        return float(np.average(listed(y, scale * scores), weights=weights))
+
     scales = np.exp(np.linspace(-12, 12, 400)) / np.abs(scores).max()
-    values = [listed(y, scores, weights, scale) for scale in scales]
-    best = scales[int(np.argmin(values))]
-    search = minimize_scalar(
-        lambda scale: listed(y, scores, weights, scale),
-        bounds=(best / 1.2, best * 1.2), method="bounded", options={"xatol": 1e-9},
-    )  # fmt: skip
-    least = min(search.fun, listed(y, scores, weights, 0.0))
-    assert least * (1 - 1e-6) <= own <= least * 1.011
+    best = min(scales, key=mean)
+    bounds = (best / 1.2, best * 1.2)
+    search = minimize_scalar(mean, bounds=bounds, method="bounded", options={"xatol": 1e-9})
+    least = min(search.fun, mean(0.0))
+    assert least * (1 - 1e-6) <= np.average(values, weights=weights) <= least * 1.011
 
 
 def test_constant_scores_have_the_surrogate_of_no_scores():
     y, scores = classes(0)
-    task, X = MulticlassTask(4), np.zeros((30, 1))
-    assert scaled_hinge(task, X, y, rows(0 * scores)) == pytest.approx(1.0)
-    assert scaled_log_loss(task, X, y, rows(0 * scores)) == pytest.approx(np.log(4))
-    # Scores against the truth are worse at any scale.
-    against = -np.eye(4)[y]
-    assert scaled_hinge(task, X, y, rows(against)) == pytest.approx(1.0)
     right = np.eye(4)[y]
-    assert scaled_hinge(task, X, y, rows(right)) == pytest.approx(0.0, abs=1e-6)
+    for made, hinge in ((0 * scores, 1.0), (-right, 1.0), (right, 0.0)):
+        # Scores against the truth are worse at any scale.
+        found = scaled_hinge(TASK, INPUTS, y, rows(made))
+        assert found == pytest.approx(hinge, abs=1e-6)
+    assert scaled_log_loss(TASK, INPUTS, y, rows(0 * scores)) == pytest.approx(np.log(4))
 
 
 def test_slacks_that_several_outputs_bound_count_once():
-    task = RankingTask()
-    random = np.random.default_rng(0)
+    task, random = RankingTask(), np.random.default_rng(0)
     X = [random.normal(size=(4, 1)) for _ in range(6)]
     Y = [np.array([0, 1, 1, 0]), np.array([2, 0, 1, 1])] * 3
     scores = StackedParts({"x": random.normal(size=(24, 1))}, {"x": np.arange(0, 25, 4)})
@@ -94,53 +92,56 @@ def test_slacks_that_several_outputs_bound_count_once():
         separated = task.separate(X, Y, scaled)
         violations = separated.violations(scaled)
         slacks = np.arange(len(violations)) if separated.slacks is None else separated.slacks
-        weights = (
-            np.full(len(violations), 1 / 6) if separated.weights is None else separated.weights
-        )
-        total = 0.0
-        for slack in np.unique(slacks):
-            mine = slacks == slack
-            total += weights[mine][0] * max(0.0, violations[mine].max())
-        values.append(total)
+        weights = separated.weights
+        weights = np.full(len(violations), 1 / 6) if weights is None else weights
+        largest = np.zeros(slacks.max() + 1)
+        np.maximum.at(largest, slacks, weights * violations)
+        values.append(largest.sum())
     assert min(values) * 0.99 <= found <= min(values) * 1.02
 
 
-def test_constant_predictions_differ_from_constant_truth():
-    task, X = MulticlassTask(3), np.zeros((4, 1))
-    varied = rows(np.arange(12.0).reshape(4, 3) ** 2)
-    y = [0, 1, 2, 0]
-    assert is_constant(task, X, y, [2, 2, 2, 2], varied)
-    assert not is_constant(task, X, y, [2, 2, 1, 2], varied)
-    assert not is_constant(task, X, [2, 2, 2, 2], [2, 2, 2, 2], varied)
-    assert is_constant(task, X, [2, 2, 2, 2], [2, 2, 2, 2], rows(np.ones((4, 3))))
-
-
-def test_sequences_of_one_tag_are_constant_whatever_their_length():
-    task = ChainTask(3)
-    X = [np.zeros((n, 1)) for n in (2, 3, 4)]
-    Y = [np.array([0, 1]), np.array([0, 0, 0]), np.array([0, 0, 2, 0])]
+def chain_scores():
     random = np.random.default_rng(0)
-    scores = StackedParts(
+    return StackedParts(
         {"token": random.normal(size=(9, 3)), "step": random.normal(size=(3, 9))},
         {"token": np.array([0, 2, 5, 9]), "step": np.arange(4)},
     )
-    of_one = [np.zeros(n, np.int64) for n in (2, 3, 4)]
-    assert is_constant(task, X, Y, of_one, scores)
-    assert not is_constant(task, X, Y, [*of_one[:2], np.array([0, 0, 0, 1])], scores)
-    assert not is_constant(task, X, of_one, of_one, scores)
+
+
+VARIED = rows(np.arange(12.0).reshape(4, 3) ** 2)
+TAGS = [np.array([0, 1]), np.array([0, 0, 0]), np.array([0, 0, 2, 0])]
+ONE_TAG = [np.zeros(n, np.int64) for n in (2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("task", "truth", "predicted", "scores", "expected"),
+    [
+        (MulticlassTask(3), [0, 1, 2, 0], [2, 2, 2, 2], VARIED, True),
+        (MulticlassTask(3), [0, 1, 2, 0], [2, 2, 1, 2], VARIED, False),
+        (MulticlassTask(3), [2, 2, 2, 2], [2, 2, 2, 2], VARIED, False),
+        (MulticlassTask(3), [2, 2, 2, 2], [2, 2, 2, 2], rows(np.ones((4, 3))), True),
+        (ChainTask(3), TAGS, ONE_TAG, chain_scores(), True),
+        (ChainTask(3), TAGS, [*ONE_TAG[:2], np.array([0, 0, 0, 1])], chain_scores(), False),
+        (ChainTask(3), ONE_TAG, ONE_TAG, chain_scores(), False),
+    ],
+)
+def test_constant_predictions_differ_from_constant_truth(task, truth, predicted, scores, expected):
+    X = [np.zeros((np.size(output), 1)) for output in truth]
+    X = np.zeros((4, 1)) if isinstance(task, MulticlassTask) else X
+    assert is_constant(task, X, truth, predicted, scores) == expected
 
 
 def test_measurements_are_the_loss_and_the_surrogate_of_a_fold():
     y, scores = classes(3)
-    task, X = MulticlassTask(4), np.zeros((30, 1))
     weights = np.arange(30) % 3 + 1.0
-    fold = Fold(X, y, None, X, y, weights)
-    found = measured_scores(task, fold, rows(scores), scaled_log_loss)
-    assert found.loss == mean_loss(task, y, predictions(task, X, rows(scores)), weights)
-    values = scaled_log_loss(task, X, y, rows(scores), weights)
+    fold = Fold(INPUTS, y, None, INPUTS, y, weights)
+    found = measured_scores(TASK, fold, rows(scores), scaled_log_loss)
+    outputs = predictions(TASK, INPUTS, rows(scores))
+    assert found.loss == mean_loss(TASK, y, outputs, weights)
+    values = scaled_log_loss(TASK, INPUTS, y, rows(scores), weights)
     assert found.surrogate == np.average(values, weights=weights)
     np.testing.assert_array_equal(found.examples.surrogates, values)
-    np.testing.assert_array_equal(found.examples.losses, y != predictions(task, X, rows(scores)))
+    np.testing.assert_array_equal(found.examples.losses, y != outputs)
     np.testing.assert_array_equal(found.examples.weights, weights)
     assert not found.is_constant
     assert found.score is None
@@ -148,33 +149,30 @@ def test_measurements_are_the_loss_and_the_surrogate_of_a_fold():
 
 def test_the_surrogate_is_the_likelihood_where_it_can_be_had():
     y, scores = classes(1)
-    given = MulticlassTask(4), np.zeros((30, 1)), y, rows(scores)
-    np.testing.assert_array_equal(scaled_surrogate(*given), scaled_log_loss(*given))
-    # Rankings have no marginals.
-    X, Y = [np.zeros((3, 1))], [np.array([0, 1, 2])]
     of_list = StackedParts({"x": np.array([[1.0], [0.0], [3.0]])}, {"x": np.array([0, 3])})
-    np.testing.assert_array_equal(
-        scaled_surrogate(RankingTask(), X, Y, of_list), scaled_hinge(RankingTask(), X, Y, of_list)
-    )
+    # Rankings have no marginals.
+    ranking = RankingTask(), [np.zeros((3, 1))], [np.array([0, 1, 2])], of_list
+    for data, surrogate in (
+        ((TASK, INPUTS, y, rows(scores)), scaled_log_loss), (ranking, scaled_hinge)
+    ):  # fmt: skip
+        np.testing.assert_array_equal(scaled_surrogate(*data), surrogate(*data))
 
 
-def scoring_fold():
+def fails(model, fold):
+    raise RuntimeError("no such column")
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        *((lambda model, fold, v=v: v, "scoring returned") for v in (np.nan, np.inf, "high", None)),
+        (fails, r"scoring failed .*no such column"),
+    ],
+)
+def test_a_score_that_fails_or_is_not_finite_is_named(score, message):
     y, scores = classes(0)
-    return Fold(scores, y, None, scores, y, held_rows=np.arange(30))
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, "high", None])
-def test_error_of_a_score_that_is_not_finite_names_scoring(value):
-    with pytest.raises(ValueError, match="scoring returned"):
-        checked_score(lambda model, fold: value, None, scoring_fold())
-
-
-def test_a_scorer_that_fails_is_named():
-    def fails(model, fold):
-        raise RuntimeError("no such column")
-
-    with pytest.raises(ValueError, match=r"scoring failed .*no such column"):
-        checked_score(fails, None, scoring_fold())
+    with pytest.raises(ValueError, match=message):
+        checked_score(score, None, Fold(scores, y, None, scores, y, held_rows=np.arange(30)))
 
 
 class Constant(ClassifierMixin, BaseEstimator):
@@ -210,8 +208,13 @@ def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights()
     assert score_by(seen, held_out)("b", weighted) == 1.0
 
 
-def test_unknown_scorers_are_refused():
-    with pytest.raises(ValueError, match="scoring is 'chunks', which is not a scorer"):
-        score_by("chunks", held_out)
-    with pytest.raises(TypeError, match="scoring is 3"):
-        score_by(3, held_out)
+@pytest.mark.parametrize(
+    ("scoring", "error", "message"),
+    [
+        ("chunks", ValueError, "scoring is 'chunks', which is not a scorer"),
+        (3, TypeError, "scoring is 3"),
+    ],
+)
+def test_unknown_scorers_are_refused(scoring, error, message):
+    with pytest.raises(error, match=message):
+        score_by(scoring, held_out)

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from structboost import (
     BinnedTable,
+    Checkpoint,
     CPathDisplay,
     MatchingTask,
     MulticlassTask,
@@ -358,7 +359,7 @@ def test_an_interrupted_run_resumes_with_the_same_c(tmp_path, monkeypatch):
         if record["round"] == 3:
             raise RuntimeError
 
-    resumed = chooser(checkpoint=tmp_path / "run.npz", callbacks=[breaks])
+    resumed = chooser(checkpoint=Checkpoint(tmp_path / "run.npz", rounds=1), callbacks=[breaks])
     with pytest.raises(RuntimeError):
         resumed.fit(MADE, LABEL)
     # The file has the choice.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structboost import Checkpoint, MulticlassTask, RankingTask, StructBoost
-from structboost.errors import EngineError, InterruptedFitWarning, TaskError
+from structboost.errors import EngineError, InterruptedFitWarning
 from structboost.runtime import blocks
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.training.test_engines import (
@@ -54,7 +54,7 @@ def serial(task, X, Y, *, from_bins=False, **changes):
 
 
 def on_cluster(task, X, Y, **changes):
-    fitted = StructBoost(task, engine="dask", **{**PARAMETERS, **changes}).fit(X, Y)
+    fitted = StructBoost(task, **{"engine": "dask", **PARAMETERS, **changes}).fit(X, Y)
     # A collection's features are on the workers only.
     return what_was_learned(fitted, from_bins=hasattr(X, "__dask_graph__"))
 
@@ -137,26 +137,15 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
 
 
 @pytest.mark.usefixtures("client")
-def test_errors_name_the_example_among_all_of_a_cluster():
-    _, X, Y = problem("chain")
-    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
-    with pytest.raises(OddChainError) as caught:
-        StructBoost(FussyTask("argmax"), C=1.0, engine="dask").fit(X, Y)
-    check_note(caught.value, "argmax", 60)
-
-
-@pytest.mark.usefixtures("client")
-@pytest.mark.parametrize("method", ["parts", "loss"])
-def test_errors_name_the_example_among_all_of_a_bag(method):
+@pytest.mark.parametrize(("method", "is_bag"), [("argmax", False), ("parts", True), ("loss", True)])
+def test_errors_name_the_example_among_all_of_a_cluster(method, is_bag):
     bag = pytest.importorskip("dask.bag")
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
+    if is_bag:
+        X, Y = (bag.from_sequence(values, npartitions=4) for values in (X, Y))
     with pytest.raises(OddChainError) as caught:
-        on_cluster(
-            FussyTask(method),
-            bag.from_sequence(X, npartitions=4),
-            bag.from_sequence(Y, npartitions=4),
-        )
+        on_cluster(FussyTask(method), X, Y)
     check_note(caught.value, method, 60)
 
 
@@ -200,27 +189,30 @@ def test_run_waits_for_a_cluster_without_workers():
         late.join()
 
 
+X60, Y60 = classes(60)
+
+
+def holed(value):
+    return np.where(np.arange(240).reshape(60, 4) == 30, value, X60)
+
+
 @pytest.mark.usefixtures("client")
-def test_bad_dask_collections_raise_errors():
+@pytest.mark.parametrize(
+    ("task", "X", "Y", "changes", "message"),
+    [
+        (MulticlassTask(3), X60, Y60, {"engine": "threads"}, "use engine='dask'"),
+        (MulticlassTask(3), X60, Y60[1:], {}, "60 examples and Y 59"),
+        (RankingTask(), X60, [Y60], {}, "60 examples and Y 1"),
+        (ChainTask(), X60, Y60, {}, "one part per example"),
+        (MulticlassTask(3), X60, Y60, {"weak_learner": "tree"}, "weak_learner='stump'"),
+        (MulticlassTask(3), holed(np.inf), Y60, {}, "infinite"),
+        (
+            MulticlassTask(3), holed(np.nan), Y60, {"weak_learner": "linear"},
+            "weak_learner='linear' cannot take",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_dask_collections_raise_errors(task, X, Y, changes, message):
     array = pytest.importorskip("dask.array")
-    X, y = classes(60)
-    spread = array.from_array(X, chunks=(20, 4))
-    with pytest.raises(ValueError, match="use engine='dask'"):
-        StructBoost(MulticlassTask(3), C=1.0).fit(spread, y)
-    with pytest.raises(ValueError, match="60 examples and Y 59"):
-        on_cluster(MulticlassTask(3), spread, y[1:])
-    with pytest.raises(TaskError, match="one part per example"):
-        on_cluster(ChainTask(), spread, y)
-    with pytest.raises(ValueError, match="weak_learner='stump'"):
-        on_cluster(MulticlassTask(3), spread, y, weak_learner="tree")
-    holed = X.copy()
-    holed[7, 2] = np.inf
-    with pytest.raises(TaskError, match="infinite"):
-        on_cluster(MulticlassTask(3), array.from_array(holed, chunks=(20, 4)), y)
-    holed[7, 2] = np.nan
-    with pytest.raises(TaskError, match="weak_learner='linear' cannot take"):
-        on_cluster(
-            MulticlassTask(3), array.from_array(holed, chunks=(20, 4)), y, weak_learner="linear"
-        )
-    with pytest.raises(ValueError, match="60 examples and Y 1"):
-        on_cluster(RankingTask(), spread, [y])
+    with pytest.raises(ValueError, match=message):
+        on_cluster(task, array.from_array(X, chunks=(20, 4)), Y, **changes)

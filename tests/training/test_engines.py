@@ -69,7 +69,10 @@ def what_was_learned(trainer, *, from_bins=False):
     return *found, temperature
 
 
-def on_processes(task, X=np.eye(4), y=(1, -1, 1, -1), **settings):
+EYE = np.eye(4)
+
+
+def on_processes(task, X=EYE, y=(1, -1, 1, -1), **settings):
     """Fit in one process by default, which is gone afterwards."""
     settings = {"C": 1.0, "engine": "processes", "n_jobs": 1, **settings}
     try:

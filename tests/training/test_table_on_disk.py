@@ -17,6 +17,8 @@ from structboost.training import table_on_disk as binned_table
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.training.test_engines import classes, what_was_learned
 
+X, Y = classes(60)
+
 
 @pytest.mark.parametrize(
     "engine", ["serial", "threads", pytest.param("processes", marks=pytest.mark.slow)]
@@ -66,60 +68,61 @@ def test_batches_are_binned_as_they_come(tmp_path):
     assert table.shape == (300, 4)
 
 
-def test_damaged_tables_raise_errors_that_name_the_damage(tmp_path):
-    X, y = classes(60)
-    with pytest.raises(BinnedTableError, match="have 60 rows, n_rows is 70"):
-        BinnedTable.from_batches(tmp_path / "table", [X], 70)
-    with pytest.raises(BinnedTableError, match="more than n_rows=50"):
-        BinnedTable.from_batches(tmp_path / "table", [X], 50)
-    with pytest.raises(BinnedTableError, match="batches is empty"):
-        BinnedTable.from_batches(tmp_path / "table", [], 50)
-    holed = X.copy()
-    holed[7, 2] = np.inf
-    with pytest.raises(TaskError, match="Feature 2 of part 7 is infinite"):
-        BinnedTable.from_array(tmp_path / "table", holed)
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(FileNotFoundError, match="no binned table"):
-        BinnedTable.open(tmp_path / "table")
-    table = BinnedTable.from_array(tmp_path / "table", X)
-    with pytest.raises(FileExistsError, match="exists already"):
-        BinnedTable.from_array(tmp_path / "table", X)
-    with pytest.raises(TaskError, match="one part per example"):
-        StructBoost(NeedsInputs(3), C=1.0).fit(table, y)
-    for changes in ({"weak_learner": "tree"}, {"formulation": "m_slack"}):
-        with pytest.raises(ValueError, match="which needs formulation='one_slack'"):
-            StructBoost(MulticlassTask(3), C=1.0, **changes).fit(table, y)
-    with pytest.raises(ValueError, match="leave exact=False"):
-        StructBoost(MulticlassTask(3), C=1.0, exact=True).fit(table, y)
-    with pytest.raises(ValueError, match="60 examples and Y 59"):
-        StructBoost(MulticlassTask(3), C=1.0).fit(table, y[1:])
-    codes = tmp_path / "table" / "codes.npy"
-    codes.write_bytes(codes.read_bytes()[:100])
-    with pytest.raises(BinnedTableError, match="damaged"):
-        BinnedTable.open(tmp_path / "table")
-
-
 @pytest.mark.parametrize(
-    ("shape", "problem"),
-    [(b"(4, 20)", "do not fit its thresholds"), (b"(4,5,6)", "of another type")],
+    ("batches", "n_rows", "message"),
+    [
+        ([X], 70, "have 60 rows, n_rows is 70"),
+        ([X], 50, "more than n_rows=50"),
+        ([X[:30], X[30:, :2]], 60, "Batch 1 has shape .* the first had 4"),
+        ([], 50, "batches is empty"),
+        ([np.where(np.arange(240).reshape(60, 4) == 30, np.inf, X)], 60, "Feature 2 of part 7 is"),
+    ],
 )
-def test_codes_that_declare_fewer_rows_or_more_dimensions_are_refused(shape, problem, tmp_path):
-    BinnedTable.from_array(tmp_path / "table", classes(30)[0])
-    codes = tmp_path / "table" / "codes.npy"
-    codes.write_bytes(codes.read_bytes().replace(b"(4, 30)", shape))
-    with pytest.raises(BinnedTableError, match=problem):
-        BinnedTable.open(tmp_path / "table")
+def test_bad_batches_are_named_and_leave_nothing(batches, n_rows, message, tmp_path):
+    with pytest.raises((BinnedTableError, TaskError), match=message):
+        BinnedTable.from_batches(tmp_path / "table", batches, n_rows)
+    assert not list(tmp_path.iterdir())
 
 
 class NeedsInputs(MulticlassTask):
     reads_inputs = True
 
 
-def test_queries_need_their_rows_together(tmp_path):
-    X, y = classes(30)
+@pytest.mark.parametrize(
+    ("task", "outputs", "settings", "message"),
+    [
+        (NeedsInputs(3), Y, {}, "one part per example"),
+        (MulticlassTask(3), Y, {"weak_learner": "tree"}, "which needs formulation='one_slack'"),
+        (MulticlassTask(3), Y, {"formulation": "m_slack"}, "which needs formulation='one_slack'"),
+        (MulticlassTask(3), Y, {"exact": True}, "leave exact=False"),
+        (MulticlassTask(3), Y[1:], {}, "60 examples and Y 59"),
+        (RankingTask(), [Y], {}, "60 examples and Y 1"),
+    ],
+)
+def test_fits_that_a_table_does_not_suit_are_refused(task, outputs, settings, message, tmp_path):
     table = BinnedTable.from_array(tmp_path / "table", X)
-    with pytest.raises(ValueError, match="30 examples and Y 1"):
-        StructBoost(RankingTask(), C=1.0).fit(table, [y])
+    with pytest.raises(ValueError, match=message):
+        StructBoost(task, C=1.0, **settings).fit(table, outputs)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (b"(4, 60)", b"(4, 50)", "do not fit its thresholds"),
+        (b"(4, 60)", b"(4,5,6)", "of another type"),
+        (b"(4, 60)", b"(4, 90)", "damaged"),
+    ],
+)
+def test_codes_of_another_shape_are_refused(old, new, problem, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no binned table"):
+        BinnedTable.open(tmp_path / "table")
+    BinnedTable.from_array(tmp_path / "table", X)
+    with pytest.raises(FileExistsError, match="exists already"):
+        BinnedTable.from_array(tmp_path / "table", X)
+    codes = tmp_path / "table" / "codes.npy"
+    codes.write_bytes(codes.read_bytes().replace(old, new))
+    with pytest.raises(BinnedTableError, match=problem):
+        BinnedTable.open(tmp_path / "table")
 
 
 def test_batches_of_any_size_make_the_same_table(tmp_path, monkeypatch):
