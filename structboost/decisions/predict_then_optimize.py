@@ -21,7 +21,7 @@ from structboost.faces.parameters import estimator
 from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.saved import SavedToFile
 from structboost.learners.families import WeakLearners
-from structboost.runtime.documentation import Documented
+from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
@@ -37,7 +37,7 @@ from structboost.validation import (
 
 
 @estimator
-class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
+class PredictThenOptimize(SavedToFile, NamesArguments, BaseEstimator):
     """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
 
     Features are standardised, and costs are scaled by their standard deviation.  Missing features
@@ -147,7 +147,7 @@ class PredictThenOptimize(SavedToFile, Documented, BaseEstimator):
 
     @override
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text, loss = super().__repr__(N_CHAR_MAX), "the SPO+ loss"
+        text, loss = str(super().__repr__(N_CHAR_MAX)), "the SPO+ loss"
         if "trainer_" not in vars(self):
             return text
         n, start = len(self.history_), self.history_[-1].get("start")

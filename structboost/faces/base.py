@@ -25,7 +25,7 @@ from structboost.learners.pricing import PricingRule
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
-from structboost.runtime.documentation import Documented
+from structboost.runtime.called_class import NamesArguments
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, score_by
 from structboost.training.boosting import Callback, StructBoost
@@ -43,7 +43,7 @@ _OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
 
 
 @estimator
-class BoostedFace(SavedEstimator, Documented, BaseEstimator):
+class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
     """Base of the scikit-learn estimators on top of :class:`structboost.StructBoost`.
 
     Parameters

@@ -35,12 +35,12 @@ from structboost.learners.contributions import Contributions
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
-from structboost.runtime.documentation import Documented
+from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 
 
 @estimator
-class StructuredSVMClassifier(SavedEstimator, LabelledClassifier, Documented, BaseEstimator):
+class StructuredSVMClassifier(SavedEstimator, LabelledClassifier, NamesArguments, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak

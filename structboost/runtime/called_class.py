@@ -6,11 +6,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from types import FunctionType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from structboost.runtime.elsewhere import hint
-
-__all__ = ["NamesParameters", "names_arguments"]
+from structboost.runtime.elsewhere import advice, hint
 
 
 class _SignatureOfInit:
@@ -75,19 +73,6 @@ def check_arguments(
     _check_call(f"{method.__name__} of {cls.__name__}", takes, args, kwargs, cls)
 
 
-def name_arguments_of_methods(cls: type) -> None:
-    """Make all public methods of a class refuse arguments that they do not take."""
-    for name in dir(cls):
-        if name.startswith(("_", "get_", "set_")):
-            continue
-        method = inspect.getattr_static(cls, name)
-        of_class = isinstance(method, classmethod)
-        function = method.__func__ if of_class else method
-        if type(function) is FunctionType and not hasattr(function, "_names_arguments"):
-            checked = names_arguments(function)
-            setattr(cls, name, classmethod(checked) if of_class else checked)
-
-
 def _check_call(
     called: str,
     takes: Sequence[inspect.Parameter],
@@ -107,3 +92,51 @@ def _check_call(
             of_class = () if cls is None else ([p.name for p in parameters_of(cls)], dir(cls))
             text = f"{called} has no {kind} {unknown[0]!r}; {hint(unknown[0], names, *of_class)}"
         raise TypeError(text) from None
+
+
+class NamesArguments(NamesParameters):
+    """Base of estimators, whose methods refuse arguments that they do not take as well."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in dir(cls):
+            method = inspect.getattr_static(cls, name)
+            of_class = isinstance(method, classmethod)
+            function = method.__func__ if of_class else method
+            is_checked = hasattr(function, "_names_arguments")
+            if name.startswith(("_", "get_", "set_")) or is_checked:
+                continue
+            if type(function) is FunctionType:
+                checked = names_arguments(function)
+                setattr(cls, name, classmethod(checked) if of_class else checked)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # scikit-learn reads the signature anew for each get_params.
+        return list(super()._get_param_names())  # type: ignore[misc]
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator, and return it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.  The message names the closest one.
+        """
+        names = list(self.get_params(deep=False))  # type: ignore[attr-defined]
+        for name in params:
+            if "__" not in name and name not in names:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {type(self).__name__}; "
+                    f"{hint(name, names)}"
+                )
+        return super().set_params(**params)  # type: ignore[misc,no-any-return]
+
+    if not TYPE_CHECKING:  # it would let all names pass
+
+        def __getattr__(self, name):
+            if text := advice(name, [p.name for p in parameters_of(type(self))]):
+                raise AttributeError(f"{type(self).__name__} has no {name}; {text}")
+            # Raises the error of the class, or of a property.
+            return object.__getattribute__(self, name)

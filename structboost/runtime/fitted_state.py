@@ -38,8 +38,8 @@ def committed(
 
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        check_arguments(fit, self, args, kwargs)
         try:
+            check_arguments(fit, self, args, kwargs)
             check_common_parameters(self.get_params(deep=False))
             announce_compilation()
             draft = unfitted_copy(self)

@@ -33,7 +33,7 @@ from structboost.files.schema import (
 )
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
-from structboost.runtime.documentation import Documented
+from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf import (
     CRFModel,
@@ -133,7 +133,7 @@ _SCALED = 200  # largest number of images for the scale of the potentials
 
 
 @dataclass(eq=False, repr=False)
-class Segmenter(LoadedFromFile, Documented, BaseEstimator):
+class Segmenter(LoadedFromFile, NamesArguments, BaseEstimator):
     """Segmenter of photographs by superpixels, boosted unary potentials and a learned CRF.
 
     See sections 3.6 and 4.5 of StructBoost.  The class is an estimator of scikit-learn, with
@@ -201,8 +201,6 @@ class Segmenter(LoadedFromFile, Documented, BaseEstimator):
     >>> segmenter.predict(synthetic.images[0]).shape == synthetic.masks[0].shape
     True
     """
-
-    _public_package = "structboost.segmentation"
 
     n_segments: int = 300
     longest: int = 512

@@ -22,7 +22,7 @@ from structboost.faces.sequence_forms import listed_sequences
 from structboost.files.archive import ArchiveFormat
 from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import Array, Part, Schema
-from structboost.runtime.documentation import Documented
+from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 from structboost.text.schemes import check_ordered
 from structboost.text.tagged_file import WORD
@@ -99,7 +99,7 @@ _FORMAT = ArchiveFormat(
 class TokenFeatures(
     LoadedFromFile,
     TransformerMixin,
-    Documented,
+    NamesArguments,
     BaseEstimator,
     # Tokens are no data frame, whatever the output of other transformers is set to.
     auto_wrap_output_keys=None,

@@ -29,7 +29,7 @@ from structboost.faces.tagger import StructBoostTagger
 from structboost.faces.tokens import tag_indices
 from structboost.files.archive import ArchiveFormat
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
-from structboost.runtime.documentation import Documented
+from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.validation import (
@@ -167,7 +167,7 @@ _STAGES = ("first", "second")
 
 
 @dataclass(eq=False, repr=False)
-class TwoStageTagger(SavedEstimator, Documented, BaseEstimator):
+class TwoStageTagger(SavedEstimator, NamesArguments, BaseEstimator):
     """Tagger whose second stage sees the tags of the same word in other sentences.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.
