@@ -25,10 +25,14 @@ from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
-from structboost.selection.held_out import HeldOut, measured_model, measured_scores
+from structboost.selection.held_out import (
+    HeldOut,
+    measured_model,
+    measured_scores,
+    temperature_on_folds,
+)
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.selection.scoring import Score, checked_score
-from structboost.selection.temperature import temperature_on_folds
 from structboost.validation import checked_choice, checked_example_weights, is_text
 
 AUTO = "auto"

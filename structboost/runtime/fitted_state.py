@@ -72,7 +72,7 @@ def fitted_attributes(face: Any) -> dict[str, Any]:
 
 
 def _settings(face: Any) -> dict[str, Any]:
-    """Return the attributes of an object that no fit sets, which are told by their names."""
+    """Return the attributes of an object that no fit sets, by their names."""
     parameters = face.get_params(deep=False)
     return {
         name: value

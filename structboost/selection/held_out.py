@@ -23,6 +23,7 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError, examples_numbered
 from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.base import Problem
+from structboost.objectives.held_out import Temperature, fitted_temperature
 from structboost.objectives.likelihood import Likelihood, log_losses
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, checked_score
@@ -278,6 +279,31 @@ def measured_model(
         scores = model_scores(task, model, fold.held_X)
     measured = measured_scores(task, fold, scores, surrogate)
     return measured if score is None else measured._replace(score=checked_score(score, model, fold))
+
+
+def temperature_on_folds(
+    folds: Sequence[Fold], losses: Sequence[Callable[[float], FloatArray]]
+) -> Temperature:
+    """Fit the factor of the held-out scores of all folds that gives the least mean loss.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+        Folds, of which the weights of the held-out examples are read.
+    losses : sequence of callable
+        For each fold, ``losses(factor)`` returns minus the logarithms of the probabilities of the
+        held-out outputs, shape (n_held,), where scores are multiplied by the factor.
+    """
+    sizes = [len(fold.held_Y) for fold in folds]
+
+    def loss(factor: float) -> float:
+        means = [
+            np.average(of_fold(factor), weights=fold.held_weight)
+            for fold, of_fold in zip(folds, losses, strict=True)
+        ]
+        return float(np.average(means, weights=sizes))
+
+    return fitted_temperature(loss, sum(sizes))
 
 
 def _unit(scores: StackedParts) -> float:

@@ -21,7 +21,7 @@ from structboost.runtime.blocks import Blocks
 from structboost.training.engines import Engine
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard, examples_between
 from structboost.training.table_on_disk import BinnedTable, StoredCodes
-from structboost.validation import check_examples, copied_in_order
+from structboost.validation import copied_in_order
 
 
 class TrainingSet(ABC):
@@ -143,16 +143,6 @@ class TableTrainingSet(TrainingSet):
     @override
     def _features(self, kind: str, start: int, stop: int) -> StoredCodes:
         return StoredCodes(self.X, start, stop)
-
-
-def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
-    """Return the training set of X and Y in memory, on disk, or in Dask collections."""
-    if hasattr(X, "__dask_graph__"):
-        from structboost.training.dask import DaskTrainingSet  # needs Dask
-
-        return DaskTrainingSet(task, X, Y)
-    check_examples(X, Y)
-    return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)
 
 
 def kind_of_rows(task: Task, what: str) -> str:

@@ -26,6 +26,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost.contract.exactness import probe_argmax
+from structboost.contract.task import Task
 from structboost.files.checkpoint import CheckpointFile, identity_of
 from structboost.learners.pricing import Priced, single
 from structboost.model.ensemble import Ensemble
@@ -40,13 +41,14 @@ from structboost.objectives.master import (
 )
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import ColumnRegistry
-from structboost.training.examples import TrainingSet, training_set
+from structboost.training.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
 from structboost.training.history import Record, contradicts, record, relative_gap
 from structboost.training.oracle import ShardedOracle
 from structboost.training.plan import Plan
 from structboost.training.shards import FeaturesInShards
 from structboost.training.state import RunCheckpoint, State
-from structboost.validation import checked_example_weights, shown
+from structboost.training.table_on_disk import BinnedTable
+from structboost.validation import check_examples, checked_example_weights, shown
 
 # Called with each record.  Training ends if it returns True or a key of ENDINGS.
 Observer = Callable[[Record], bool | str]
@@ -491,3 +493,13 @@ def _features_identity(
             is_sparse = sparse.issparse(rows)
             arrays += [rows.indptr, rows.indices, rows.data] if is_sparse else [rows]
     return identity_of({}, arrays)
+
+
+def training_set(task: Task, X: Any, Y: Any) -> TrainingSet:
+    """Return the training set of X and Y in memory, on disk, or in Dask collections."""
+    if hasattr(X, "__dask_graph__"):
+        from structboost.training.dask import DaskTrainingSet  # needs Dask
+
+        return DaskTrainingSet(task, X, Y)
+    check_examples(X, Y)
+    return (TableTrainingSet if isinstance(X, BinnedTable) else ArrayTrainingSet)(task, X, Y)

@@ -122,7 +122,7 @@ class Plan:
         return families
 
     def identity(self, families: Mapping[str, WeakLearnerFamily]) -> dict[str, Any]:
-        """What a checkpoint and the run that resumes from it have in common, as plain JSON."""
+        """Plain JSON that a checkpoint and the run that resumes from it have in common."""
         names = {kind: family.name for kind, family in families.items()}
         is_named = isinstance(self.weak_learner, str), isinstance(self.pricing, str)
         return {

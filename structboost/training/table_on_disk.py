@@ -147,7 +147,7 @@ class BinnedTable:
         TaskError
             If a feature is infinite.
         """
-        arrays = map(_as_array, batches)
+        arrays = _arrays(batches)
         first: list[NDArray[Any]] = []
         for array in arrays:
             first.append(array)
@@ -207,7 +207,7 @@ def _write(
             layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
-            for first, stretch in _in_runs(stretches, n_rows, bins.n_features):
+            for first, stretch in _in_runs(stretches, n_rows):
                 codes = bin_codes(stretch, bins)
                 checksums.append(_crc(codes))
                 for f, of_feature in enumerate(codes):
@@ -260,39 +260,43 @@ _FORMAT = ArchiveFormat(
 )
 
 
-def _in_runs(
-    batches: Iterable[NDArray[Any]], n_rows: int, n_features: int
-) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
-    first, waiting = 0, []
+def _arrays(batches: Iterable[Any]) -> Iterator[NDArray[Any]]:
+    """Convert batches of rows to matrices of one width, Arrow batches column by column."""
+    n_features = None
     for i, batch in enumerate(batches):
-        if batch.ndim != 2 or batch.shape[1] != n_features:
+        if hasattr(batch, "num_columns"):
+            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            array = np.column_stack(columns)
+        else:
+            array = np.asarray(batch)
+        if array.ndim != 2 or n_features not in (None, array.shape[1]):
             raise BinnedTableError(
-                f"Batch {i} has shape {batch.shape}; the first had {n_features} features."
+                f"Batch {i} has shape {array.shape}; the first had {n_features} features."
             )
+        n_features = array.shape[1]
+        yield array
+
+
+def _in_runs(batches: Iterable[NDArray[Any]], n_rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
+    first, waiting, n_waiting = 0, [], 0
+    for batch in batches:
         waiting.append(batch)
-        n_waiting = sum(map(len, waiting))
+        n_waiting += len(batch)
         if first + n_waiting > n_rows:
             raise BinnedTableError(
                 f"The batches have more than n_rows={n_rows} rows; give their number."
             )
         if n_waiting >= _ROWS_AT_A_TIME:
             rows = np.concatenate(waiting)
-            whole = n_waiting - n_waiting % _ROWS_AT_A_TIME
+            n_waiting %= _ROWS_AT_A_TIME
+            whole = len(rows) - n_waiting
             for start in range(0, whole, _ROWS_AT_A_TIME):
                 yield first + start, rows[start : start + _ROWS_AT_A_TIME]
             first, waiting = first + whole, [rows[whole:]]
-    rows = np.concatenate(waiting) if waiting else np.zeros((0, n_features))
-    if first + len(rows) != n_rows:
+    if first + n_waiting != n_rows:
         raise BinnedTableError(
-            f"The batches have {first + len(rows)} rows, n_rows is {n_rows}; give their number."
+            f"The batches have {first + n_waiting} rows, n_rows is {n_rows}; give their number."
         )
-    if len(rows):
-        yield first, rows
-
-
-def _as_array(batch: Any) -> NDArray[Any]:
-    """Convert a batch of rows to a matrix, an Arrow batch column by column."""
-    if hasattr(batch, "num_columns"):
-        return np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
-    return np.asarray(batch)
+    if n_waiting:
+        yield first, np.concatenate(waiting)

@@ -47,65 +47,57 @@ def test_upwards_multiplies_by_one_factor():
     np.testing.assert_allclose(np.diff(np.log(values)), np.log(FACTOR), atol=0.005)
 
 
+NO_LOSS = "no held-out loss is left"
+
+
 @pytest.mark.parametrize(
-    ("surrogates", "best", "n_tried", "why"),
+    ("surrogates", "kinds", "best", "n_tried", "why"),
     [
         # Clearly worse a factor of ten beyond the best.
-        ([9, 5, 6, 7, 1], 1, 4, "larger than at 3.16"),
+        ([9, 5, 6, 7, 1], {}, 1, 4, "larger than at 3.16"),
         # Worse once and then better again.
-        ([9, 5, 6, 4, 5, 6, 1], 3, 6, "larger than at 31.6"),
+        ([9, 5, 6, 4, 5, 6, 1], {}, 3, 6, "larger than at 31.6"),
         # Flat for a factor of a hundred.
-        ([9, 5, 5, 5, 5, 5, 1], 1, 6, "was as good as the same"),
+        ([9, 5, 5, 5, 5, 5, 1], {}, 1, 6, "was as good as the same"),
         # A rare feature comes in on the flat part.
-        ([9, 5, 5, 5, 2, 3, 3, 1], 4, 7, "larger than at 99.9"),
+        ([9, 5, 5, 5, 2, 3, 3, 1], {}, 4, 7, "larger than at 99.9"),
         # What is better by less than a percent is taken, and does not hold the path up.
-        ([9, 5, 4.99, 4.98, 4.97, 4.96, 1], 5, 6, "was as good as the same"),
-        ([5, 4, 3, 2, 1], 4, 5, "the largest C was tried"),
+        ([9, 5, 4.99, 4.98, 4.97, 4.96, 1], {}, 5, 6, "was as good as the same"),
+        ([5, 4, 3, 2, 1], {}, 4, 5, "the largest C was tried"),
+        # A path does not end at a constant prediction.
+        ([5, 6, 7, 8, 8, 8, 3, 4, 4, 1], {"constant": range(6)}, 6, 9, "larger than at"),
+        # Nor where it has no loss left, or is no model.
+        ([5, 5, 5, 2], {"constant": range(3), "losses": [0] * 4}, 3, 4, NO_LOSS),
+        ([1, 1, 1, 1, 5, 6, 7], {"empty": range(4)}, 4, 7, "larger than at"),
+        # A constant prediction is taken where nothing is better.
+        ([5, 5, 6, 7, 8, 9], {"constant": range(2)}, 0, 5, "larger than at 1"),
+        # A trial may end the path.
+        ([5, 4, 3, 2], {"ends": {2: "rounds"}, "constant": range(4)}, 2, 3, "rounds"),
+        # A score of the user is made large, and the surrogate breaks ties.
+        (
+            [1, 2, 3, 4, 5], {"scores": [0.1, 0.6, 0.5, 0.4, 0.9]}, 1, 4,
+            "the held-out score at C = 31.6 was smaller than at 3.16",
+        ),
+        ([3, 2, 4], {"scores": [0.5] * 3}, 1, 3, "was tried"),
+        # No loss is left by the task's own measure, which is not what is asked for.
+        ([1, 1], {"scores": [0.1, 0.2], "losses": [0, 0]}, 1, 2, "was tried"),
+        # Worse on each of five folds, and clearly worse in their mean.
+        ([[4.0] * 5, [2.0] * 5, [3.0] * 5, [1.0] * 5], {}, 1, 3, "on every fold"),
+        ([[4.0] * 5, [2.0] * 5, [*[3.0] * 4, 1.9], [1.0] * 5], {}, 1, 3, "larger than at"),
+        # Hardly worse in the mean, and better on one; so few agree by chance.
+        (
+            [[4.0] * 5, [2.0] * 5, [*[2.01] * 4, 1.97], [1.9, *[2.5] * 4], [1.0] * 5], {}, 1, 4,
+            "larger than at",
+        ),
+        ([[4.0] * 3, [2.0] * 3, [3.0] * 3, [2.5] * 3, [1.0] * 3], {}, 1, 4, "larger than at"),
     ],
-)
-def test_a_path_ends_where_it_is_worse_or_long_flat(surrogates, best, n_tried, why):
-    path = followed(surrogates)
+)  # fmt: skip
+def test_a_path_ends_where_it_is_worse_or_long_flat(surrogates, kinds, best, n_tried, why):
+    path = followed(surrogates, **kinds)
     assert [record["step"] for record in path.records] == list(range(n_tried))
     assert path.best is path.records[best]
     assert path.value == path.records[best]["C"]
     assert why in path.end
-
-
-def test_a_path_does_not_end_at_a_constant_prediction():
-    constant = range(6)
-    path = followed([5, 6, 7, 8, 8, 8, 3, 4, 4, 1], constant=constant)
-    assert path.best is path.records[6]
-    assert len(path.records) == 9
-    # Nor where it has no loss left, or is no model.
-    path = followed([5, 5, 5, 2], constant=[0, 1, 2], losses=[0, 0, 0, 0])
-    assert (len(path.records), path.end) == (4, "no held-out loss is left")
-    path = followed([1, 1, 1, 1, 5, 6, 7], empty=range(4))
-    assert path.best is path.records[4]
-    assert len(path.records) == 7
-
-
-def test_a_constant_prediction_is_taken_where_nothing_is_better():
-    path = followed([5, 5, 6, 7, 8, 9], constant=[0, 1])
-    assert path.best is path.records[0]
-    assert path.best["is_constant"]
-    assert len(path.records) == 5
-
-
-@pytest.mark.parametrize(
-    ("third", "n_tried"),
-    [
-        ([3.0, 3.0, 3.0, 3.0, 3.0], 3),  # worse on each of five folds: no second such step
-        ([3.0, 3.0, 3.0, 3.0, 1.9], 3),  # clearly worse in the mean of five
-        ([2.01, 2.01, 2.01, 2.01, 1.97], 4),  # hardly worse in the mean, and better on one
-        ([3.0, 3.0, 3.0], 4),  # so few agree by chance
-    ],
-)
-def test_a_value_that_is_worse_on_five_folds_or_in_their_mean_ends_the_path(third, n_tried):
-    n = len(third)
-    path = followed([[4.0] * n, [2.0] * n, third, [1.9, *[2.5] * (n - 1)], [1.0] * n])
-    assert len(path.records) == n_tried
-    assert path.best is path.records[1]
-    assert ("on every fold" in path.end) == (min(third) > 2.0 and len(third) == 5)
 
 
 def test_path_tries_at_least_as_many_values_as_asked():
@@ -114,22 +106,6 @@ def test_path_tries_at_least_as_many_values_as_asked():
     assert len(path.records) == 4
     assert path.value == 1.0
     assert "larger than at 1" in path.end
-
-
-def test_trial_with_an_end_ends_the_path():
-    path = followed([5, 4, 3, 2], ends={2: "the rounds are used up"}, constant=range(4))
-    assert (len(path.records), path.end) == (3, "the rounds are used up")
-
-
-def test_a_score_of_the_user_is_made_large_and_the_surrogate_breaks_ties():
-    path = followed([1, 2, 3, 4, 5], scores=[0.1, 0.6, 0.5, 0.4, 0.9])
-    assert path.best is path.records[1]
-    assert path.end == "the held-out score at C = 31.6 was smaller than at 3.16"
-    path = followed([3, 2, 4], scores=[0.5, 0.5, 0.5])
-    assert path.best is path.records[1]
-    assert path.best["score"] == 0.5
-    # No loss is left by the task's own measure, which is not what is asked for.
-    assert len(followed([1, 1], scores=[0.1, 0.2], losses=[0, 0]).records) == 2
 
 
 def test_a_path_goes_on_downwards_from_what_is_best():

@@ -8,7 +8,7 @@ import pytest
 from structboost import MulticlassTask
 from structboost.runtime import blocks
 from structboost.training.engines import Threads
-from structboost.training.examples import training_set
+from structboost.training.loop import training_set
 from structboost.training.oracle import ShardedOracle
 from structboost.training.shards import examples_between
 
