@@ -97,23 +97,16 @@ def standardised(*tables):
 
 def loss(X, labels, weights):
     """Loss (3) and its gradient."""
-    value, p = loss_of(X @ weights, labels)
-    return value, X.T @ p / len(labels)
-
-
-def loss_of(scores, labels):
-    """Loss (3) of the scores of the classes, and its gradient times the number of rows."""
     rows = np.arange(len(labels))
-    exponents = scores + 1.0
+    exponents = X @ weights + 1.0
     exponents[rows, labels] -= 1.0
     exponents -= exponents[rows, labels][:, None]
     top = exponents.max(axis=1, keepdims=True)
     p = np.exp(exponents - top)
     sums = p.sum(axis=1, keepdims=True)
     p /= sums
-    value = float((top + np.log(sums)).mean())
     p[rows, labels] -= 1.0
-    return value, p
+    return float((top + np.log(sums)).mean()), X.T @ p / len(labels)
 
 
 def proximal(X, labels, start, penalty):

@@ -1,4 +1,4 @@
-"""Costs of learners: CPU to LightGBM's error, first use."""
+"""First use: CPU of the import, and of a first fit with and without compiled functions."""
 
 import os
 import re
@@ -6,40 +6,16 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
-
-from benchmarks.ours.methods import CW_TREES
-from benchmarks.peers.boosters import LIGHTGBM
-from benchmarks.runner.datasets import Table, load, split, tabular
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks, field, listing
-from benchmarks.runner.protocol import cpu_timed
+from benchmarks.runner.pages import field, listing
 from benchmarks.runner.provenance import ROOT
-from benchmarks.runner.records import lookup, pick, ratio
-from benchmarks.runner.targets import all_of, reach
+from benchmarks.runner.records import lookup
+from benchmarks.runner.targets import reach
 from structboost import StructBoostClassifier
 
-RACES, FIRST_USE = ("usps", "pendigits", "mnist"), "first-use"
-THEIRS, OWN_TREES = "lightgbm", CW_TREES.name
-RACE_ROUNDS = 200
+FIRST_USE = "first-use"
 COLD, IMPORT = "fit and predict, nothing compiled", "import structboost, beyond scikit-learn"
 CPU = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
-
-
-def to_their_error(source, learner):
-    """CPU of LightGBM's fit without settings, and of ours with the fewest rounds to its error."""
-    data = load(source.name, source.folder)
-    rows = split(data.y, 0)
-    train, test = (Table(data.X[part], data.y[part]) for part in (rows.train, rows.test))
-    CW_TREES.warm_up()
-    their_model, their_cpu = cpu_timed(learner.fit, *train)
-    error = float(np.mean(their_model.predict(test.X) != test.y))
-    whole = CW_TREES.fit(train, {"rounds": RACE_ROUNDS})
-    errors = [np.mean(labels != test.y) for labels in whole.staged_predict(test.X)]
-    rounds = next((k + 1 for k, e in enumerate(errors) if e <= error), len(errors))
-    _, cpu = cpu_timed(CW_TREES.fit, train, {"rounds": rounds})
-    ours = {"method": OWN_TREES, "value": errors[rounds - 1], "seconds": cpu, "rounds": rounds}
-    return {"rows": [ours, {"method": THEIRS, "value": error, "seconds": their_cpu}]}
 
 
 def first_use(source, learner):
@@ -72,7 +48,6 @@ def _cpu_of(code, cache):
 
 CLASSIFIER = {"classifier": StructBoostClassifier}
 EXPERIMENTS = [
-    Experiment(tabular(*RACES), {"all": LIGHTGBM}, to_their_error),
     Experiment(
         *({FIRST_USE: ()}, CLASSIFIER, first_use),
         metrics={"cpu": "cpu"},
@@ -81,25 +56,13 @@ EXPERIMENTS = [
 
 
 def show(made):
-    races = pick(made, metric="error")
-    return blocks(
-        across("Error, ours with the fewest rounds to LightGBM's", races, form="{:.1%}"),
-        across("CPU seconds", races, "seconds", "{:.2f}"),
-        listing(
-            pick(made, dataset=FIRST_USE),
-            field("first use", "method"),
-            field("CPU s", "value", "{:.2f}"),
-        ),
-    )
+    return listing(made, field("first use", "method"), field("CPU s", "value", "{:.2f}"))
 
 
 def targets(made):
     at = lookup(made, "dataset", "method")
-    ratios = {s: ratio(*(at(s, m, name="seconds") for m in (OWN_TREES, THEIRS))) for s in RACES}
-    halves = [(name, r <= 0.5) for name, r in ratios.items() if r is not None]
     cold, imported = at(FIRST_USE, COLD), at(FIRST_USE, IMPORT)
     return [
-        all_of("half of LightGBM's CPU to its error", halves, len(RACES)),
         reach("first fit, nothing compiled, CPU seconds", cold, "<=", 10.0),
         reach("import beyond that of scikit-learn, CPU seconds", imported, "<=", 0.3),
     ]

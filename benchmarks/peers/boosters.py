@@ -37,10 +37,9 @@ def _learner(package, module, name, **settings):
     return Learner(partial(default, partial(peer, module, name, **settings)), (package,))
 
 
-LIGHTGBM = _learner("lightgbm", "lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1)
 MAKERS = {
     OURS: Learner(partial(default, StructBoostClassifier), ("pandas",)),
-    "lightgbm": LIGHTGBM,
+    "lightgbm": _learner("lightgbm", "lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1),
     "xgboost": _learner("xgboost", "xgboost", "XGBClassifier", n_jobs=1, enable_categorical=True),
     "catboost": _learner(
         *("catboost", "catboost", "CatBoostClassifier"),

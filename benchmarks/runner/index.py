@@ -70,8 +70,6 @@ class Headline(NamedTuple):
     error: str = "same"
     seconds: str = "seconds"
     where: Mapping[str, Sequence[Any]] = {}  # fields and their values
-    some: str = ""  # a field that must have a value
-    none: str = ""  # one that must not
     readme: str = ""  # title of the line in the README, where it has one
     sets: str = "dataset"  # field that names a data set
     each: bool = False  # whether the ratios of each data set stand below the table
@@ -81,8 +79,6 @@ class Headline(NamedTuple):
         figures = []
         for r in records:
             if r["metric"] not in self.metrics or r["value"] is None:
-                continue
-            if (self.some and not r.get(self.some)) or (self.none and r.get(self.none)):
                 continue
             if any(r.get(field) not in values for field, values in self.where.items()):
                 continue

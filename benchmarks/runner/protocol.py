@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.runner.datasets import Split, Table, load, parts
 from benchmarks.runner.experiment import Result, Source
 
-REPEATS, MANY_REPEATS, FEW_ROWS = 5, 10, 1000  # many where test parts have some 40 rows
+REPEATS, MANY_REPEATS = 5, 10  # many where test parts have some 40 rows
 CANDIDATES = 6
 PREDICT_RUNS = 5
 Params = dict[str, Any]

@@ -84,16 +84,9 @@ PORTABLE = "code of every x86-64 processor with AVX2"
 
 
 def machine(run: Provenance) -> str:
-    """Processor of a run, and the code that was chosen.
-
-    Kernels of BLAS and loops that are compiled for another processor add in another order. Sums
-    then differ in their last bits, and boosting may choose another of two equally good learners.
-    """
+    """Processor of a run, and the code that was chosen."""
     cores = "core" if run["cores"] == 1 else "cores"
-    forms = {"kernels": "BLAS kernels {}", "compiled_for": "compiled for {}", "simd": "numpy's {}"}
-    chosen = ", ".join(form.format(run[name]) for name, form in forms.items() if run.get(name))
-    code = PORTABLE if is_portable(run) else chosen
-    return f"{run['cpu']} with {run['cores']} {cores}" + (f" ({code})" if code else "")
+    return f"{run['cpu']} with {run['cores']} {cores}" + f" ({PORTABLE})" * is_portable(run)
 
 
 def is_portable(run: Provenance) -> bool:

@@ -27,9 +27,47 @@ class _PathProblem(DecisionProblem):
     nodes: Sequence[Hashable]
 
     def _set_network(self, arcs: Any, source: Any, target: Any) -> None:
-        network = _checked_network(arcs, source, target)
-        self.arcs, self.nodes, self.item_names, self.source, self.target = network
-        self.n_items = len(self.arcs)
+        """Take arcs between nodes that are counted from 0, or a graph, and both ends.
+
+        ValueError or TypeError if they are malformed, or no path leads from one end to the other.
+        """
+        nodes: Any = None
+        if isinstance(arcs, Mapping):
+            raise TypeError(
+                f"arcs is {shown(arcs)}; give pairs of tail and head, or networkx.DiGraph(arcs)."
+            )
+        if hasattr(arcs, "is_directed"):
+            if not arcs.is_directed():
+                raise ValueError(
+                    "The graph has no directions; give graph.to_directed(), which has two arcs for "
+                    "each edge, one each way."
+                )
+            nodes = list(arcs.nodes)
+            place = {node: i for i, node in enumerate(nodes)}
+            names: Any = list(arcs.edges(keys=True) if arcs.is_multigraph() else arcs.edges())
+            pairs: Any = [(place[tail], place[head]) for tail, head, *_ in names]
+            arcs, self.item_names = np.array(pairs, np.int64).reshape(-1, 2), names
+        try:
+            self.arcs = whole_array(arcs, "arcs", ("n_arcs", 2))
+        except TypeError as error:
+            raise TypeError(f"{error} Nodes may have names in a networkx.DiGraph.") from None
+        if not len(self.arcs):
+            raise ValueError("arcs is empty; give the tail and the head of each arc.")
+        self.n_items, n_nodes = len(self.arcs), int(self.arcs.max()) + 1
+        check_memory(16.0 * n_nodes, "Nodes of arcs", "count them from 0 without gaps")
+        self.nodes = range(n_nodes) if nodes is None else nodes
+        for name, node in (("source", source), ("target", target)):
+            if not isinstance(node, Hashable) or node not in self.nodes:
+                raise ValueError(
+                    f"{name} is {shown(node)}; give a node, such as {self.nodes[0]!r}."
+                )
+        self.source, self.target = ends = self.nodes.index(source), self.nodes.index(target)
+        all_arcs = np.ones(self.n_items)
+        if ends[0] == ends[1] or path_of_fewest_arcs(self.arcs, *ends, all_arcs) is None:
+            raise ValueError(
+                f"No path leads from source {source} to another node target {target}; the problem "
+                "is infeasible for all costs."
+            )
 
     def nodes_on_path(self, decision: FloatArray) -> list[Hashable]:
         """List the nodes that a path visits, from the source to the target.
@@ -192,47 +230,3 @@ class ShortestPath(_PathProblem, LinearProgram):
     def simplify_all(self, decisions: FloatArray) -> FloatArray:
         ends = self.source, self.target
         return np.array([path_of_fewest_arcs(self.arcs, *ends, flow) for flow in decisions])
-
-
-def _checked_network(
-    arcs: Any, source: Any, target: Any
-) -> tuple[IntArray, Sequence[Hashable], list[Hashable] | None, int, int]:
-    """Return arcs between nodes that are counted from 0, nodes, names of arcs, and both ends.
-
-    ValueError or TypeError if they are malformed, or no path leads from one end to the other.
-    """
-    nodes: Any = None
-    names: list[Any] | None = None
-    if isinstance(arcs, Mapping):
-        raise TypeError(
-            f"arcs is {shown(arcs)}; give pairs of tail and head, or networkx.DiGraph(arcs)."
-        )
-    if hasattr(arcs, "is_directed"):
-        if not arcs.is_directed():
-            raise ValueError(
-                "The graph has no directions; give graph.to_directed(), which has two arcs for "
-                "each edge, one each way."
-            )
-        nodes = list(arcs.nodes)
-        place = {node: i for i, node in enumerate(nodes)}
-        names = list(arcs.edges(keys=True) if arcs.is_multigraph() else arcs.edges())
-        pairs: Any = [(place[name[0]], place[name[1]]) for name in names]
-        arcs = np.array(pairs, np.int64).reshape(-1, 2)
-    try:
-        table = whole_array(arcs, "arcs", ("n_arcs", 2))
-    except TypeError as error:
-        raise TypeError(f"{error} Nodes may have names in a networkx.DiGraph.") from None
-    if not len(table):
-        raise ValueError("arcs is empty; give the tail and the head of each arc.")
-    check_memory(16.0 * (int(table.max()) + 1), "Nodes of arcs", "count them from 0 without gaps")
-    nodes = range(int(table.max()) + 1) if nodes is None else nodes
-    for name, node in (("source", source), ("target", target)):
-        if not isinstance(node, Hashable) or node not in nodes:
-            raise ValueError(f"{name} is {shown(node)}; give a node, such as {nodes[0]!r}.")
-    ends = nodes.index(source), nodes.index(target)
-    if ends[0] == ends[1] or path_of_fewest_arcs(table, *ends, np.ones(len(table))) is None:
-        raise ValueError(
-            f"No path leads from source {source} to another node target {target}; the problem is "
-            "infeasible for all costs."
-        )
-    return table, nodes, names, *ends

@@ -104,10 +104,6 @@ class PredictThenOptimizeTask(Task):
 
     @override
     def stack(self, X: Sequence[Any]) -> StackedParts:
-        if isinstance(X, np.ndarray) and X.dtype.kind in "fiu" and len(self.kinds) == 1:
-            n_axes = 2 if "instance" in self.kinds else 3
-            if X.ndim == n_axes and X.size and np.isfinite(X).all():
-                X = DecisionInputs(**{self.features: X})
         if not isinstance(X, DecisionInputs):
             return super().stack(X)
         rows = {kind: X.tables[kind].reshape(-1, X.tables[kind].shape[-1]) for kind in self.kinds}

@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 from structboost import PredictThenOptimize
-from structboost.decisions import Choose, DecisionInput, PredictThenOptimizeTask, ShortestPath
+from structboost.decisions import Choose, DecisionInput, ShortestPath
 from structboost.decisions.inputs import FeatureReader, read_costs
-from tests.helpers.travel import ROUTES, travel
+from tests.helpers.travel import ROUTES
 
 N, K = 12, 3
 RNG = np.random.default_rng(0)
@@ -255,44 +255,3 @@ def test_other_costs_are_refused_by_instance_and_item(costs, message):
     names = EDGES if costs is BY_NAME else None
     with pytest.raises((TypeError, ValueError), match=message):
         read_costs(costs, N, K, names)
-
-
-# -- one way down ---------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["instance", "items", "both"])
-def test_features_are_checked_once_in_fit_and_once_in_predict(form, monkeypatch):
-    x, costs = travel(40)
-    items = costs[:, :, None] + np.random.default_rng(1).normal(size=(*costs.shape, 2))
-    X = {"instance": x, "items": items, "both": both(x, items)}[form]
-    tables = [x, items] if form == "both" else [X]
-    sizes, isfinite = [], np.isfinite
-
-    def watched(values, *arguments, **options):
-        if np.ndim(values) > 1:
-            sizes.append(np.size(values))
-        return isfinite(values, *arguments, **options)
-
-    model = PredictThenOptimize(ROUTES, random_state=0)
-    monkeypatch.setattr(np, "isfinite", watched)
-    model.fit(X, costs)
-    assert [sizes.count(table.size) for table in tables] == [1] * len(tables)
-    sizes.clear()
-    model.predict_costs(X)
-    # Standardised features are not checked again.
-    assert sizes == [table.size for table in tables]
-
-
-def test_one_task_is_built_for_all_folds_of_a_start(monkeypatch):
-    built, init = [], PredictThenOptimizeTask.__init__
-
-    def counted(self, *arguments, **options):
-        built.append(arguments[1:])
-        init(self, *arguments, **options)
-
-    monkeypatch.setattr(PredictThenOptimizeTask, "__init__", counted)
-    PredictThenOptimize(ROUTES, random_state=0).fit(*travel(40))
-    # For the true decisions and the mean, then for each start, and for the chosen one.
-    assert built[:3] == [("instance",), ("instance",), ("both",)]
-    assert len(built) <= 4

@@ -151,35 +151,3 @@ def test_an_ensemble_of_several_kinds_of_parts_is_exported_one_kind_at_a_time():
     np.testing.assert_allclose(scores, model.scores(rows, "token"), atol=1e-4)
     with pytest.raises(ValueError, match="kind"):
         to_onnx(model)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"max_iter": 15}, {"weak_learner": "stump", **QUICK}, {"weak_learner": ["tree"], **QUICK}],
-)
-def test_categories_stand_as_their_places_and_unknown_ones_as_missing(settings):
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    kinds = rng.choice(["p", "q", "r", "s", None], 300)
-    frame = pd.DataFrame({"size": rng.normal(size=300), "kind": pd.Categorical(kinds)})
-    y = (frame["kind"].isin(["p", "s"]) & (frame["size"] > 0)) | (frame["kind"] == "q")
-    y = np.where(frame["kind"].isna(), rng.integers(0, 3, 300), y)
-    model = StructBoostClassifier(**settings).fit(frame, y)
-    made = to_onnx(model)
-    facts = {fact.key: json.loads(fact.value) for fact in made.metadata_props}
-    places = facts["categories"]["1"]
-    assert places == ["p", "q", "r", "s"]
-    frame.loc[:4, "kind"] = None
-    codes = [places.index(kind) if kind in places else np.nan for kind in frame["kind"]]
-    found = run(model, np.column_stack((frame["size"].astype(np.float32), codes)))
-    frame["size"] = frame["size"].astype(np.float32)
-    size = np.abs(model.decision_function(frame)).max()
-    np.testing.assert_allclose(
-        found["scores"], model.decision_function(frame), rtol=0, atol=1e-5 * size
-    )
-    # Trees take numbers of no category as missing.
-    odd = [[0.3, value] for value in (np.nan, 1e9, -3.0)]
-    if settings.get("weak_learner") != "stump":
-        scores = run(model, odd)["scores"]
-        np.testing.assert_array_equal(scores[0], scores[1])
-        np.testing.assert_array_equal(scores[0], scores[2])

@@ -1,5 +1,6 @@
 """The graphs of all faces compute what the faces do, on missing values and categories, too."""
 
+import json
 from functools import cache
 
 import numpy as np
@@ -68,6 +69,12 @@ def test_graphs_read_categories_as_codes_or_by_name(name):
     codes = [of_colour.index(c) if isinstance(c, str) else np.nan for c in MIXED["colour"]]
     table = np.column_stack((MIXED["width"], codes, MIXED["size"]))
     check(model, MIXED, {"X": table}, dtype="float64")
+    facts = session_of(model).get_modelmeta().custom_metadata_map
+    assert json.loads(facts["categories"]) == {"1": of_colour}
+    if name == "StructBoost":  # its trees take numbers of no category as missing
+        odd = np.array([[0.3, value, 0.1] for value in (np.nan, 1e9, -3.0)])
+        scores = outputs(session_of(model, dtype="float64"), odd)["scores"]
+        np.testing.assert_array_equal(scores, scores[:1].repeat(3, axis=0))
     columns = {
         "size": MIXED[["size"]].to_numpy(),
         "colour": MIXED[["colour"]].astype(object).fillna("").to_numpy(),
