@@ -143,27 +143,25 @@ def _certificate(estimator: Any) -> str:
         rows["Classes"] = len(estimator.classes_)
     if "seconds" in last:
         rows["Seconds of training"] = last["seconds"]
-    return _section("Model", _table([], ([name, value] for name, value in rows.items())))
+    return _section("Model", _table([], ([name, _cell(value)] for name, value in rows.items())))
 
 
 def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Iterator[str]:
     score = estimator.score(X, y, **arguments)
-    text = f"<p>Score on {len(y)} samples: <b>{score:.4g}</b></p>"
-    yield _section("Score", text)
+    yield _section("Score", f"<p>Score on {len(y)} samples: <b>{score:.4g}</b></p>")
     has_lists = hasattr(estimator, "outputs_for_metrics")
     if not has_lists and (not is_classifier(estimator) or np.ndim(y) != 1):
         return
-    classes: Any = estimator.classes_
-    predicted = estimator.predict(X)
+    classes, predicted = estimator.classes_, estimator.predict(X)
     if has_lists:
         y, predicted, _ = estimator.outputs_for_metrics(y, predicted, None)
-    names = [str(label) for label in classes]
+    names, labels = [str(label) for label in classes], classes
     is_matrix = predicted.ndim == 2
-    if is_matrix and predicted.shape[1] > len(names):
-        names.append("(not in training)")
-    labels = range(len(names)) if is_matrix else classes
+    if is_matrix:
+        names += ["(not in training)"] * (predicted.shape[1] - len(names))
+        labels = range(len(names))
     columns = precision_recall_fscore_support(y, predicted, labels=labels, zero_division=0)
-    rows = [[name, *values] for name, *values in zip(names, *columns, strict=True)]
+    rows = [[name, *map(_cell, values)] for name, *values in zip(names, *columns, strict=True)]
     table = _table(["class", "precision", "recall", "F1", "samples"], rows)
     yield _section("Precision and recall", table)
     if len(classes) <= _MOST_CLASSES and not is_matrix:
@@ -172,41 +170,41 @@ def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Ite
         yield _section("Confusion", table)
 
 
-def _shaded(names: Sequence[str], counts: IntArray) -> Iterator[list[Any]]:
+def _shaded(names: Sequence[str], counts: IntArray) -> Iterator[list[str]]:
     """Return the rows of the table of confusion, with darker cells for larger fractions."""
     for i, (name, row) in enumerate(zip(names, counts, strict=True)):
-        cells: list[Any] = [name]
-        for k, count in enumerate(row.tolist()):
-            fraction = count / max(1, int(row.sum()))
-            colour = "40, 120, 200" if i == k else "220, 60, 40"
-            cells.append(_Cell(str(count), f"background: rgba({colour}, {0.75 * fraction:.3f})"))
-        yield cells
+        fractions = 0.75 * row / max(1, int(row.sum()))
+        colours = ["40, 120, 200" if i == k else "220, 60, 40" for k in range(len(row))]
+        yield [
+            name,
+            *(
+                _cell(count, f' style="background: rgba({colour}, {fraction:.3f})"')
+                for count, colour, fraction in zip(row, colours, fractions, strict=True)
+            ),
+        ]
 
 
 def _pictures(estimator: Any) -> Iterator[str]:
-    if hasattr(estimator, "feature_importances_"):
-        importances = estimator.feature_importances_
-        if importances.any():
-            names = getattr(estimator, "feature_names_in_", None)
-            yield _section(
-                "Importances",
-                _image("Importance of each feature", lambda: _draw_importances(importances, names)),
-            )
-    shapes = _image("Shape of each feature", lambda: _shapes(estimator))
-    if shapes:
-        text = "<p>The score of the model is the sum of these values over the features.</p>"
-        yield _section("Shapes", text + shapes)
-    if estimator.history_:
-        drawn = _image(
-            "Objective, lower bound and gap by round",
+    importances = getattr(estimator, "feature_importances_", np.zeros(0))
+    names = getattr(estimator, "feature_names_in_", None)
+    shapes = "<p>The score of the model is the sum of these values over the features.</p>"
+    for title, text, what, is_there, draw in (
+        (
+            "Importances", "", "Importance of each feature", importances.any(),
+            lambda: _draw_importances(importances, names),
+        ),
+        ("Shapes", shapes, "Shape of each feature", True, lambda: _shapes(estimator)),
+        (
+            "Convergence", "", "Objective, lower bound and gap by round", estimator.history_,
             lambda: ConvergenceDisplay.from_estimator(estimator).figure_,
-        )
-        yield _section("Convergence", drawn)
-    if getattr(estimator, "C_path_", None):
-        drawn = _image(
-            "Held-out measurement by C", lambda: CPathDisplay.from_estimator(estimator).figure_
-        )
-        yield _section("Choice of C", drawn)
+        ),
+        (
+            "Choice of C", "", "Held-out measurement by C", getattr(estimator, "C_path_", None),
+            lambda: CPathDisplay.from_estimator(estimator).figure_,
+        ),
+    ):  # fmt: skip
+        if is_there and (image := _image(what, draw)):
+            yield _section(title, text + image)
 
 
 def _shapes(estimator: Any) -> Any:
@@ -252,32 +250,17 @@ def _image(what: str, draw: Callable[[], Any]) -> str:
     return f'<img alt="{what}" src="data:image/png;base64,{content}">'
 
 
-class _Cell(str):
-    """Text of a cell, with a style."""
-
-    style: str
-
-    def __new__(cls, text: str, style: str) -> _Cell:
-        cell = super().__new__(cls, text)
-        cell.style = style
-        return cell
-
-
 def _section(title: str, content: str) -> str:
     return f"<h2>{html.escape(title)}</h2>\n{content}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = []
-    if head:
-        lines.append("".join(f"<th>{html.escape(name)}</th>" for name in head))
-    for name, *cells in rows:
-        shown = "".join(_cell(value) for value in cells)
-        lines.append(f"<th>{html.escape(str(name))}</th>{shown}")
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of rows, each a name and the cells beside it."""
+    lines = ["".join(f"<th>{html.escape(name)}</th>" for name in head)] if head else []
+    lines += [f"<th>{html.escape(name)}</th>{''.join(cells)}" for name, *cells in rows]
     return "<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"
 
 
-def _cell(value: Any) -> str:
-    style = f' style="{value.style}"' if isinstance(value, _Cell) else ""
+def _cell(value: Any, style: str = "") -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return f"<td{style}>{html.escape(text)}</td>"

@@ -171,16 +171,13 @@ class ShapeDisplay(Described):
             decision, is subtracted.
         """
         steps = self.form
-        used = np.flatnonzero(steps.features == feature)
-        if not len(used):
-            return np.zeros(0), np.zeros((1, len(steps.bias)))
-        u = int(used[0])
-        start, stop = steps.indptr[u], steps.indptr[u + 1]
-        thresholds: FloatArray = steps.thresholds[start:stop]
-        # Only missing values lie above all numbers.
-        finite = thresholds[thresholds < ABOVE_ALL]
-        values = steps.values[start + u : start + u + len(finite) + 1]
-        return finite, _beside_mean(values)
+        for u in np.flatnonzero(steps.features == feature):
+            start, stop = steps.indptr[u], steps.indptr[u + 1]
+            thresholds: FloatArray = steps.thresholds[start:stop]
+            # Only missing values lie above all numbers.
+            finite = thresholds[thresholds < ABOVE_ALL]
+            return finite, _beside_mean(steps.values[start + u :][: len(finite) + 1])
+        return np.zeros(0), np.zeros((1, len(steps.bias)))
 
     def missing(self, feature: int) -> FloatArray | None:
         """Return the contribution of a missing value of a feature to the scores.
@@ -196,10 +193,9 @@ class ShapeDisplay(Described):
             None where there is none.
         """
         steps = self.form
-        used = np.flatnonzero(steps.features == feature)
-        if steps.missing is None or not len(used):
+        if steps.missing is None or feature not in steps.features:
             return None
-        missing: FloatArray = _beside_mean(steps.missing[used])[0]
+        missing: FloatArray = _beside_mean(steps.missing[steps.features == feature])[0]
         return missing
 
     def slope(self, feature: int) -> FloatArray:
@@ -234,16 +230,15 @@ class ShapeDisplay(Described):
             Values of the curve.
         """
         thresholds, values = self.shape(feature)
-        ends = [*thresholds[:1], *thresholds[-1:]]
-        slope = self.slope(feature)
-        if self.form.span is not None and slope.any():
-            ends += self.form.span[:, feature].tolist()
-        low, high = min(ends, default=0.0), max(ends, default=0.0)
-        margin = _MARGIN * (float(np.ptp(thresholds)) if len(thresholds) else 0.0) or 1.0
-        if not slope.any():
-            low, high = low - margin, high + margin
-        at = np.concatenate(([low], np.repeat(thresholds, 2), [high]))
-        return at, np.repeat(values, 2, axis=0) + np.outer(at - 0.5 * (low + high), slope)
+        slope, edges = self.slope(feature), _with_margin(thresholds)
+        ends = edges[[0, -1]]
+        if slope.any():
+            span = [] if self.form.span is None else self.form.span[:, feature]
+            inside = np.concatenate((thresholds[:1], thresholds[-1:], span))
+            ends = np.array([inside.min(initial=np.inf), inside.max(initial=-np.inf)])
+            ends = ends if len(inside) else np.zeros(2)
+        at = np.concatenate((ends[:1], np.repeat(thresholds, 2), ends[1:]))
+        return at, np.repeat(values, 2, axis=0) + np.outer(at - ends.mean(), slope)
 
     def importances(self) -> FloatArray:
         """Return the largest span over the channels of each feature, shape (n_features,)."""
@@ -268,12 +263,10 @@ class ShapeDisplay(Described):
             Values between the thresholds.  With several channels their mean, which changes no
             decision, is subtracted.
         """
-        thresholds = [self.shape(feature)[0] for feature in pair]
-        sizes = [len(of_feature) + 1 for of_feature in thresholds]
-        values = self.pairs.get((pair[0], pair[1]))
-        if values is None:
-            values = np.zeros((*sizes, len(self.form.bias)))
-        return thresholds[0], thresholds[1], values[: sizes[0], : sizes[1]]
+        first, second = (self.shape(feature)[0] for feature in pair)
+        n_first, n_second = len(first) + 1, len(second) + 1
+        nothing = np.zeros((n_first, n_second, len(self.form.bias)))
+        return first, second, self.pairs.get((pair[0], pair[1]), nothing)[:n_first, :n_second]
 
     def plot(
         self,
@@ -335,17 +328,13 @@ class ShapeDisplay(Described):
         used, n_features = self._used(), self.form.n_features
         if not used:
             raise ValueError("The model uses no feature, since none of its stumps splits.")
-        if not is_whole(features):
-            for feature in checked_list(features, "features", "[0, 2]"):
-                if not is_whole(feature):
-                    raise TypeError(f"features holds {shown(feature)}; give whole numbers.")
-        else:
+        if is_whole(features):
             order = np.argsort(-self.importances(), kind="stable")[: max(1, int(features))]
             return [int(f) for f in order if f in used]
-        bad = [f for f in features if not 0 <= f < n_features]
-        if bad or not len(features):
+        chosen = checked_list(features, "features", "[0, 2]")
+        if not len(chosen) or not all(is_whole(f) and 0 <= f < n_features for f in chosen):
             raise ValueError(f"features is {features!r}; name some of 0..{n_features - 1}.")
-        return [int(f) for f in features]
+        return [int(f) for f in chosen]
 
     def _chosen_pairs(self, pairs: Any) -> list[Pair]:
         if is_whole(pairs):
@@ -364,53 +353,52 @@ class ShapeDisplay(Described):
     def _draw_pair(self, figure: Any, axis: Any, pair: Pair) -> None:
         *thresholds, values = self.pair(pair)
         channel = int(np.ptp(values, axis=(0, 1)).argmax())
-        edges = [self._edges(of_feature) for of_feature in thresholds]
         largest = float(np.abs(values[..., channel]).max())
         mesh = axis.pcolormesh(
-            *edges, values[..., channel].T, cmap="RdBu_r", vmin=-largest, vmax=largest
-        )
+            *map(_with_margin, thresholds), values[..., channel].T,
+            cmap="RdBu_r", vmin=-largest, vmax=largest,
+        )  # fmt: skip
         figure.colorbar(mesh, ax=axis)
         if values.shape[2] > 1:
-            label = str(channel) if self.channel_names is None else self.channel_names[channel]
-            axis.set_title(label, fontsize="medium", parse_math=False)
-        first, second = pair
-        axis.set_xlabel(self._name(first), parse_math=False)
-        axis.set_ylabel(self._name(second), parse_math=False)
-        for feature, set_ticks in ((first, axis.set_xticks), (second, axis.set_yticks)):
+            axis.set_title(self._channel(channel), fontsize="medium", parse_math=False)
+        for feature, set_label, set_ticks in zip(
+            pair, (axis.set_xlabel, axis.set_ylabel), (axis.set_xticks, axis.set_yticks),
+            strict=True,
+        ):  # fmt: skip
+            set_label(self._name(feature), parse_math=False)
             if feature in self.categories:
                 names = [str(name) for name in self.categories[feature]]
                 set_ticks(range(len(names)), names, parse_math=False)
-
-    @staticmethod
-    def _edges(thresholds: FloatArray) -> FloatArray:
-        """Edges of the drawn bins of a feature."""
-        margin = _MARGIN * (float(np.ptp(thresholds)) if len(thresholds) else 0.0) or 1.0
-        low, high = (thresholds[0], thresholds[-1]) if len(thresholds) else (0.0, 0.0)
-        return np.concatenate(([low - margin], thresholds, [high + margin]))
 
     def _name(self, feature: int) -> str:
         return f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
 
     def _draw(self, axis: Any, feature: int) -> None:
         at, values = self.curve(feature)
-        for channel in range(values.shape[1]):
-            label = str(channel) if self.channel_names is None else self.channel_names[channel]
-            axis.plot(at, values[:, channel], linewidth=1.2, label=label)
+        for channel, line in enumerate(values.T):
+            axis.plot(at, line, linewidth=1.2, label=self._channel(channel))
         if feature in self.categories:
-            self._name_categories(axis, feature)
+            names = [str(name) for name in self.categories[feature]]
+            missing = self.missing(feature)
+            if missing is not None:
+                for line, value in zip(list(axis.lines), missing.tolist(), strict=True):
+                    axis.plot([len(names)], [value], "_", color=line.get_color(), markersize=9)
+                names.append("missing")
+            axis.set_xlim(-0.5, len(names) - 0.5)
+            axis.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
         axis.set_xlabel(self._name(feature), parse_math=False)
         plain(axis)
 
-    def _name_categories(self, axis: Any, feature: int) -> None:
-        names = [str(name) for name in self.categories[feature]]
-        missing = self.missing(feature)
-        if missing is not None:
-            for line, value in zip(list(axis.lines), missing.tolist(), strict=True):
-                axis.plot([len(names)], [value], "_", color=line.get_color(), markersize=9)
-            names.append("missing")
-        axis.set_xlim(-0.5, len(names) - 0.5)
-        axis.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
+    def _channel(self, channel: int) -> str:
+        return str(channel) if self.channel_names is None else self.channel_names[channel]
+
+
+def _with_margin(thresholds: FloatArray) -> FloatArray:
+    """Add ends beyond the outermost thresholds."""
+    margin = _MARGIN * float(np.ptp(thresholds) if len(thresholds) else 0.0) or 1.0
+    low, high = (thresholds[0], thresholds[-1]) if len(thresholds) else (0.0, 0.0)
+    return np.concatenate(([low - margin], thresholds, [high + margin]))
 
 
 def _beside_mean(values: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from structboost.segmentation.image_files import (
     VOID,
     Mask,
     Photograph,
+    check_one_size,
     mask_of,
     outlines,
     resized_mask,
@@ -22,15 +24,16 @@ from structboost.validation import (
     is_whole,
     shown,
 )
-from structboost.vision.drawing import WHITE, blank, class_colours, sheet, text_size, write_text
+from structboost.vision.drawing import WHITE, blank, class_colours, draw_label, sheet
+from structboost.vision.drawing import legend as names_on_colours
 from structboost.vision.images import Pixels, as_rgb, checked_image, resized
 
-_INK = (30, 30, 30)
 _TINT = 0.45  # weight of a class's colour in its pixels
 _FADE = 0.45  # factor of the background's brightness
 _VISIBLE = 60  # darker colours do not show on a photograph
 _GAP = 4
 _HEAD = 22
+_SMALLEST_NAME = 0.4  # size of a text
 _WIDEST_TILE = 10_000
 
 
@@ -80,53 +83,26 @@ def draw_segmentation(
     if meaning is not None and not isinstance(meaning, LabelMap):
         raise TypeError(f"meaning is {shown(meaning)}; give a LabelMap, or None.")
     image, mask = as_rgb(checked_image(image)), mask_of(mask, "mask")
-    if image.shape[:2] != mask.shape:
-        raise ValueError(
-            f"image has shape {image.shape} and mask {mask.shape}; they must be of one size."
-        )
-    canvas = image.astype(np.float32)
+    check_one_size("image", image.shape, "mask", mask.shape)
+    meaning = meaning or LabelMap()
+    canvas, colours = image.astype(np.float32), class_colours(n_labels)
     if n_labels == 2:
         canvas[mask == 0] *= _FADE
     else:
+        for label in range(n_labels):
+            colour = meaning.colour(label)
+            if colour is not None and max(colour) >= _VISIBLE:
+                colours[label] = colour
         painted = (mask < n_labels) & (mask != (VOID if background is None else background))
-        colours = _colours(n_labels, meaning or LabelMap())
         canvas[painted] += _TINT * (colours[mask[painted]] - canvas[painted])
     drawn = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
     drawn[outlines(mask) & (mask != VOID)] = WHITE
     if not legend or n_labels == 2:
         return drawn
     present = [k for k in np.unique(mask[mask < n_labels]).tolist() if k != background]
-    return _with_legend(drawn, present, n_labels, meaning or LabelMap())
-
-
-def _colours(n_labels: int, meaning: LabelMap) -> Pixels:
-    """Choose the colours of the masks where they are visible, and generated ones elsewhere."""
-    colours = class_colours(n_labels)
-    for label in range(n_labels):
-        colour = meaning.colour(label)
-        if colour is not None and max(colour) >= _VISIBLE:
-            colours[label] = colour
-    return colours
-
-
-def _with_legend(drawn: Pixels, present: list[int], n_labels: int, meaning: LabelMap) -> Pixels:
-    """Add lines of squares in the colours of classes, with names, below a drawing."""
-    colours = _colours(n_labels, meaning)
-    height, width = drawn.shape[:2]
-    scale = max(0.4, min(height, width) / 900)
-    row = round(44 * scale)
-    strips, left = [blank(0, width, WHITE)], width
-    for label in present:
-        name = meaning.name(label)
-        entry = 2 * row + text_size(name, scale)[0]
-        if left and left + entry > width:
-            strips.append(blank(row, width, WHITE))
-            left = 0
-        strips[-1][row // 4 : 3 * row // 4, left + row // 4 : left + row] = colours[label]
-        start = left + row + row // 4, round(0.7 * row)
-        write_text(strips[-1], name, start, _INK, scale)
-        left += entry
-    return np.asarray(np.concatenate((drawn, *strips)))
+    names: dict[str, Any] = {meaning.name(k): colours[k].tolist() for k in present}
+    lines = names_on_colours(names, mask.shape[1], max(_SMALLEST_NAME, min(mask.shape) / 900))
+    return np.concatenate((drawn, *lines))
 
 
 def contact_sheet(
@@ -164,22 +140,17 @@ def contact_sheet(
         if not isinstance(row, Sequence) or len(row) != 3 or not isinstance(row[2], Mapping):
             raise TypeError(f"rows[{i}] is {shown(row)}; give a list such as {example}.")
     names = list(rows[0][2])
-    lines = [[_head(name, tile_width) for name in ("image", *names)]]
+    lines = [[blank(_HEAD, tile_width, WHITE) for _ in ("image", *names)]]
+    for canvas, name in zip(lines[0], ("image", *names), strict=True):
+        draw_label(canvas, name, (0, _HEAD), WHITE, _SMALLEST_NAME)
     for name, image, masks in rows:
-        missing = [n for n in names if n not in masks]
-        if missing:
-            raise ValueError(f"{name} has no segmentation named {missing[0]!r}; the first row has.")
         pixels = as_rgb(checked_image(image, f"the image of rows, {name}"))
         height = max(1, round(pixels.shape[0] * tile_width / pixels.shape[1]))
         small = resized(pixels, (tile_width, height))
         lines.append([small])
         for n in names:
-            mask = mask_of(masks[n], f"the mask {n} of rows, {name}")
-            lines[-1].append(draw_segmentation(small, resized_mask(mask, small.shape), n_labels))
+            if n not in masks:
+                raise ValueError(f"{name} has no segmentation named {n!r}; the first row has.")
+            mask = resized_mask(mask_of(masks[n], f"the mask {n} of rows, {name}"), small.shape)
+            lines[-1].append(draw_segmentation(small, mask, n_labels))
     return sheet(lines, gap=_GAP)
-
-
-def _head(name: str, width: int) -> Pixels:
-    canvas = blank(_HEAD, width, WHITE)
-    write_text(canvas, name, (2, _HEAD - 7), _INK, 0.45)
-    return canvas

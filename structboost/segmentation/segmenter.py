@@ -6,7 +6,7 @@ Files have a JSON header and plain arrays, versioned and checked.  Loading never
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from tempfile import TemporaryDirectory
@@ -448,15 +448,49 @@ class Segmenter(LoadedFromFile, NamesArguments, BaseEstimator):
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
-        n_segments, longest = self.sizes_
-        write_segmenter(path, {**vars(self), "n_segments": n_segments, "longest": longest})
+        arrays: Arrays = prefixed("crf/", self.crf_model_.to_arrays())
+        arrays |= prefixed("scale/", vars(self.scale_))
+        folds = None
+        if self.classifiers_ is not None:
+            arrays["codebook"] = self.classifiers_.codebook
+            for group, each in self.classifiers_.by_group.items():
+                folds = len(each)
+                for fold, classifier in enumerate(each):
+                    arrays |= prefixed(f"{group}/{fold}/", classifier.to_arrays())
+        header = {name: getattr(self, name) for name in (*_PLAIN, *_FLOATS)}
+        header |= {name: asdict(getattr(self, name)) for name in _SETTINGS}
+        FORMAT.write(path, {**header, "features": FEATURES_VERSION, "folds": folds}, arrays)
 
     @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         segmenter = cls()
-        segmenter.__dict__.update(read_segmenter(path))
-        segmenter.sizes_ = segmenter.n_segments, segmenter.longest
+        with FORMAT.opened(path) as (header, arrays):
+            sizes, folds = _sizes(header), header["folds"]
+            values = {name: header[name] for name in _PLAIN}
+            values |= {name: finite_number(header[name], name) for name in _FLOATS}
+            values |= {name: kind(**header[name]) for name, kind in _SETTINGS.items()}
+            values["sizes_"] = tuple(whole_number(size, "size", 1) for size in header["sizes_"])
+            values["n_segments"], values["longest"] = values["sizes_"]
+            values["validation_"] = [(float(C), float(score)) for C, score in header["validation_"]]
+            values["history_"] = [dict(record) for record in header["history_"]]
+            values["scale_"] = PotentialScale(**below("scale/", arrays))
+            values["crf_model_"] = CRFModel.from_arrays(
+                header["n_labels_"], below("crf/", arrays), sizes
+            )
+            values["classifiers_"] = None
+            if folds is not None:
+                by_group = {
+                    group: [
+                        kind.from_arrays(below(f"{group}/{fold}/", arrays), header["n_labels_"])
+                        for fold in range(folds)
+                    ]
+                    for group, kind in _CLASSIFIERS.items()
+                }
+                values["classifiers_"] = UnaryClassifiers(
+                    header["n_labels_"], arrays["codebook"], by_group
+                )
+        segmenter.__dict__.update(values)
         return segmenter
 
     def _check_fitted(self) -> None:
@@ -564,68 +598,12 @@ class Segmenter(LoadedFromFile, NamesArguments, BaseEstimator):
         return Describing(self.sizes_[0], self.superpixels, features, folder)
 
 
-_PARAMETERS = ("n_segments", "longest", "C", "random_state")
+# Entries of the header of a file, by their attributes.
+_PLAIN = ("sizes_", "C", "random_state", "n_labels_", "history_", "validation_", "interrupted_")
+_FLOATS = ("C_", "sharpness_")
+_SETTINGS: dict[str, Any] = {"crf": CRFSettings, "unaries": UnarySettings, "meaning_": LabelMap}
 _MOST_FOLDS = 1000
 _CLASSIFIERS: dict[str, Any] = {**dict.fromkeys(GROUPS, BoostedTrees), ALL: JointClassifier}
-
-
-def write_segmenter(path: str | PathLike[str], parts: Mapping[str, Any]) -> None:
-    """Write parameters and fitted attributes of a segmenter, as a whole file.
-
-    OSError if the file cannot be written.
-    """
-    classifiers = parts["classifiers_"]
-    header = {
-        "features": FEATURES_VERSION,
-        "parameters": {name: parts[name] for name in _PARAMETERS},
-        "crf": asdict(parts["crf"]),
-        "unaries": asdict(parts["unaries"]),
-        "n_labels": parts["n_labels_"],
-        "C": parts["C_"],
-        "history": parts["history_"],
-        "validation": parts["validation_"],
-        "meaning": asdict(parts["meaning_"]),
-        "sharpness": parts["sharpness_"],
-        "interrupted": bool(parts["interrupted_"]),
-        "folds": None if classifiers is None else len(classifiers.by_group[ALL]),
-    }
-    arrays: Arrays = prefixed("crf/", parts["crf_model_"].to_arrays())
-    arrays |= prefixed("scale/", vars(parts["scale_"]))
-    if classifiers is not None:
-        arrays["codebook"] = classifiers.codebook
-        for group, each in classifiers.by_group.items():
-            for fold, classifier in enumerate(each):
-                arrays |= prefixed(f"{group}/{fold}/", classifier.to_arrays())
-    FORMAT.write(path, header, arrays)
-
-
-def read_segmenter(path: str | PathLike[str]) -> dict[str, Any]:
-    """Read the parts that :func:`write_segmenter` wrote.
-
-    FileNotFoundError if there is no such file.  ModelFileError if the file is not a segmenter, is
-    damaged, or is of another version or other features.
-    """
-    with FORMAT.opened(path) as (header, arrays):
-        sizes, parameters = _sizes(header), header["parameters"]
-        for name in ("n_segments", "longest"):
-            whole_number(parameters[name], name, 1)
-        if parameters["C"] is not None:
-            finite_number(parameters["C"], "C")
-        return {
-            **{name: parameters[name] for name in _PARAMETERS},
-            "crf": CRFSettings(**header["crf"]),
-            "unaries": UnarySettings(**header["unaries"]),
-            "meaning_": LabelMap(**header["meaning"]),
-            "sharpness_": finite_number(header["sharpness"], "sharpness"),
-            "n_labels_": sizes["n_labels"],
-            "C_": finite_number(header["C"], "C"),
-            "history_": list(header["history"]),
-            "interrupted_": header["interrupted"] is True,
-            "validation_": [(float(C), float(score)) for C, score in header["validation"]],
-            "crf_model_": CRFModel.from_arrays(sizes["n_labels"], below("crf/", arrays), sizes),
-            "scale_": PotentialScale(**below("scale/", arrays)),
-            "classifiers_": None if header["folds"] is None else _classifiers(header, arrays),
-        }
 
 
 def _schema(header: Header, names: Collection[str]) -> Schema:
@@ -655,7 +633,7 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 
 def _sizes(header: Header) -> dict[str, int]:
-    n_labels = whole_number(header["n_labels"], "number of labels", 2, VOID)
+    n_labels = whole_number(header["n_labels_"], "number of labels", 2, VOID)
     by_scribbles = header["folds"] is None
     n_classifiers = N_SCRIBBLE_FEATURES if by_scribbles else len(GROUPS) + 1
     n_unary = n_unary_potentials(n_classifiers, n_labels, appearance=not by_scribbles)
@@ -668,20 +646,9 @@ def _sizes(header: Header) -> dict[str, int]:
     }
 
 
-def _classifiers(header: Header, arrays: Arrays) -> UnaryClassifiers:
-    by_group = {
-        group: [
-            kind.from_arrays(below(f"{group}/{fold}/", arrays), header["n_labels"])
-            for fold in range(header["folds"])
-        ]
-        for group, kind in _CLASSIFIERS.items()
-    }
-    return UnaryClassifiers(header["n_labels"], arrays["codebook"], by_group)
-
-
 FORMAT = ArchiveFormat(
     name="structboost-segmenter",
-    version=5,
+    version=6,
     what="structboost segmenter",
     error=ModelFileError,
     remedy="train the model again, or take another copy of the file",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import cv2
@@ -11,7 +12,13 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
 from structboost.tracking.tracks import TrackedFrames
-from structboost.validation import checked_numbers, checked_whole_number, is_whole, shown
+from structboost.validation import (
+    checked_numbers,
+    checked_text_or_none,
+    checked_whole_number,
+    is_whole,
+    shown,
+)
 from structboost.vision.drawing import (
     BLACK,
     COLOURS,
@@ -29,6 +36,9 @@ TRUTH_NAME, TRUTH_COLOUR = "truth", WHITE
 _LOST_COLOUR = COLOURS[4]
 _FOUND_COLOURS = tuple(colour for colour in COLOURS if colour != _LOST_COLOUR)
 _FAR = 1e5  # pixels; OpenCV's coordinates are small integers
+
+
+Corners = tuple[int, int, int, int]
 
 
 def draw_box(
@@ -63,15 +73,18 @@ def draw_box(
     is_colour = isinstance(colour, tuple | list) and len(colour) == 3
     if not is_colour or not all(is_whole(level) and 0 <= level <= 255 for level in colour):
         raise TypeError(f"colour is {shown(colour)}; give three whole numbers from 0 to 255, RGB.")
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"label is {shown(label)}; give a text or None.")
+    checked_text_or_none(label, "label")
     canvas = as_rgb(checked_image(image)).copy()
-    outlines = [(_checked_box(box, "box"), colour)]
-    if truth is not None:
-        outlines.insert(0, (_checked_box(truth, "truth"), TRUTH_COLOUR))
-    _outline(canvas, outlines)
+    corners = _corners(box, "box")
+    true = [] if truth is None else [(_corners(truth, "truth"), TRUTH_COLOUR)]
+    _outline(canvas, [*true, (corners, colour)])
     if label:
-        draw_label(canvas, label, _label_corner(canvas, outlines[-1][0], label), colour)
+        # Above the box, below it, or in its upper corner, where there is room.
+        left, top, _, bottom = corners or (1, 0, 0, -1)
+        height = label_size(canvas, label)[1]
+        if top - 1 - height < 0:
+            top = bottom + 2 + height if bottom + 1 + height <= len(canvas) else top + 2 + height
+        draw_label(canvas, label, (left - 1, top - 1 - height), colour)
     return canvas
 
 
@@ -82,17 +95,16 @@ def draw_tracks(
 
     True boxes are NaN where they are unknown.
     """
-    canvas = as_rgb(checked_image(image))
+    canvas = as_rgb(checked_image(image)).copy()
     for box in truths:
         canvas = draw_box(canvas, box, TRUTH_NAME, colour=TRUTH_COLOUR)
     for place, tracked in enumerate(tracks):
-        is_lost = tracked.lost[-1]
-        label = "lost, last seen here" if is_lost else f"confidence {tracked.confidences[-1]:.2f}"
-        if len(tracks) > 1:
-            label = f"{place + 1}: {label}"
-        colour = _LOST_COLOUR if is_lost else _FOUND_COLOURS[place % len(_FOUND_COLOURS)]
-        canvas = draw_box(canvas, tracked.boxes[-1], label, colour=colour)
-    canvas = canvas.copy()
+        colour = _FOUND_COLOURS[place % len(_FOUND_COLOURS)]
+        label = f"confidence {tracked.confidences[-1]:.2f}"
+        if tracked.lost[-1]:
+            label, colour = "lost, last seen here", _LOST_COLOUR
+        prefix = f"{place + 1}: " if len(tracks) > 1 else ""
+        canvas = draw_box(canvas, tracked.boxes[-1], prefix + label, colour=colour)
     draw_label(canvas, f"frame {index}", (0, len(canvas)), BLACK)
     return canvas
 
@@ -138,7 +150,19 @@ def contact_sheet(
     colours = tracker_colours(name for _, _, boxes in listed for name in boxes)
     height, width = checked_image(listed[0][1], f"frame {listed[0][0]}").shape[:2]
     size = (tile_width, max(1, round(tile_width * height / width)))
-    tiles = [_tile(index, image, boxes, colours, size) for index, image, boxes in listed]
+    tiles = []
+    for index, image, boxes in listed:
+        tile, scale, offset = letter_boxed(checked_image(image, f"frame {index}"), size)
+        named = [(name, colours[name]) for name in colours if name in boxes]
+        _outline(
+            tile,
+            [
+                (_corners(boxes[n], f"the box of {n} in frame {index}", scale, offset), colour)
+                for n, colour in named
+            ],
+        )
+        draw_label(tile, f"#{index}", (0, 0), BLACK)
+        tiles.append(tile)
     columns = min(columns, len(tiles))
     tiles += [blank(size[1], size[0], BLACK)] * (-len(tiles) % columns)
     rows = [tiles[start : start + columns] for start in range(0, len(tiles), columns)]
@@ -152,63 +176,35 @@ def tracker_colours(names: Iterable[str]) -> dict[str, Colour]:
     After eight trackers the colours repeat.
     """
     every_name = dict.fromkeys(names)
-    trackers = [name for name in every_name if name != TRUTH_NAME]
-    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(trackers)}
-    return {TRUTH_NAME: TRUTH_COLOUR, **colours} if TRUTH_NAME in every_name else colours
+    truth = {TRUTH_NAME: TRUTH_COLOUR} if TRUTH_NAME in every_name else {}
+    return truth | dict(
+        zip((n for n in every_name if n not in truth), cycle(COLOURS), strict=False)
+    )
 
 
-def _tile(
-    index: int,
-    image: Any,
-    boxes: Mapping[str, ArrayLike],
-    colours: Mapping[str, Colour],
-    size: tuple[int, int],
-) -> Pixels:
-    place = letter_boxed(checked_image(image, f"frame {index}"), size)
-    outlines = []
-    for name in filter(boxes.__contains__, colours):
-        box = _checked_box(boxes[name], f"the box of {name} in frame {index}") * place.scale
-        outlines.append((box + np.array([*place.offset, 0, 0]), colours[name]))
-    _outline(place.image, outlines)
-    draw_label(place.image, f"#{index}", (0, 0), BLACK)
-    return place.image
-
-
-def _checked_box(box: ArrayLike, name: str) -> FloatArray:
-    array = checked_numbers(box, name)
-    if array.shape != (4,):
-        raise ValueError(f"{name} has shape {array.shape}; give x, y, w, h.")
-    return array
-
-
-def _outline(canvas: Pixels, outlines: Iterable[tuple[FloatArray, Colour]]) -> None:
+def _outline(canvas: Pixels, outlines: Sequence[tuple[Corners | None, Colour]]) -> None:
     """Draw boxes as frames that grow inwards from the last pixel, with later ones on top."""
-    outlined = [(_corners(box), colour) for box, colour in outlines if not np.isnan(box).any()]
+    known = [(corners, colour) for corners, colour in outlines if corners is not None]
     # A dark edge outside keeps any colour visible on any photograph.  Edges come first, so that
     # none hides another box.
-    for (left, top, right, bottom), _ in outlined:
+    for (left, top, right, bottom), _ in known:
         cv2.rectangle(canvas, (left - 1, top - 1), (right + 1, bottom + 1), BLACK, 1)
-    for (left, top, right, bottom), colour in outlined:
+    for (left, top, right, bottom), colour in known:
         for inset in range(max(2, min(canvas.shape[:2]) // 200)):
             last = max(left, right - inset), max(top, bottom - inset)
             cv2.rectangle(canvas, (left + inset, top + inset), last, colour, 1)
 
 
-def _corners(box: FloatArray) -> tuple[int, int, int, int]:
-    ends = np.concatenate((box[:2], box[:2] + box[2:]))
+def _corners(
+    box: ArrayLike, name: str, scale: float = 1.0, offset: tuple[int, int] = (0, 0)
+) -> Corners | None:
+    """Return first and last pixels of a box on a scaled and shifted canvas, None if unknown."""
+    array = checked_numbers(box, name)
+    if array.shape != (4,):
+        raise ValueError(f"{name} has shape {array.shape}; give x, y, w, h.")
+    if np.isnan(array).any():
+        return None
+    first = scale * array[:2] + offset
+    ends = np.concatenate((first, first + scale * array[2:]))
     left, top, right, bottom = np.rint(np.clip(ends, -_FAR, _FAR)).astype(int).tolist()
     return left, top, max(left, right - 1), max(top, bottom - 1)
-
-
-def _label_corner(canvas: Pixels, box: FloatArray, label: str) -> tuple[int, int]:
-    """Place a label above the box, below it, or in its upper corner, where there is room.
-
-    Without a box the label stands in the corner of the frame.
-    """
-    if np.isnan(box).any():
-        return 0, 0
-    left, top, _, bottom = _corners(box)
-    height = label_size(canvas, label)[1]
-    if top - 1 - height >= 0:
-        return left - 1, top - 1 - height
-    return left - 1, bottom + 1 if bottom + 1 + height <= canvas.shape[0] else top + 1

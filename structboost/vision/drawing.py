@@ -1,4 +1,4 @@
-"""Colours (RGB), text and sheets of tiles for drawings of boxes and of segmentations."""
+"""Colours (RGB), labels, legends and sheets of tiles for drawings of boxes and of segmentations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ COLOURS: tuple[Colour, ...] = (
 )
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PADDING = 3  # pixels beside the text of a label
-_LEGEND_HEIGHT = 18
+_SMALLEST = 0.35  # size of a readable text
+_LINE = 52  # height of a line of a legend, times the size of its text
 _PAPER: Colour = (40, 40, 40)
 
 
@@ -39,50 +40,43 @@ def class_colours(n_labels: int) -> Pixels:
     return np.asarray(cv2.cvtColor(hsv[None].astype(np.uint8), cv2.COLOR_HSV2RGB)[0], np.uint8)
 
 
-def text_size(text: str, scale: float = 0.5) -> tuple[int, int, int]:
-    """Measure width, height above the base line and depth below it, pixels."""
-    (width, height), below = cv2.getTextSize(text, _FONT, scale, 1)
-    return width, height, below
-
-
-def write_text(
-    canvas: Pixels, text: str, start: tuple[int, int], ink: Colour, scale: float = 0.5
-) -> None:
-    """Write text whose base line begins at ``start``, (x, y)."""
-    cv2.putText(canvas, text, start, _FONT, scale, ink, 1, cv2.LINE_AA)
-
-
-def label_size(canvas: Pixels, text: str) -> tuple[int, int]:
+def label_size(canvas: Pixels, text: str, size: float | None = None) -> tuple[int, int]:
     """Return width and height of :func:`draw_label`, pixels."""
-    width, height, below = text_size(text, _label_scale(canvas))
+    (width, height), below = cv2.getTextSize(text, _FONT, size or _text_size(canvas), 1)
     return width + 2 * _PADDING, height + below // 2 + 4
 
 
-def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour) -> None:
-    """Draw text on a filled box with its upper left corner at ``corner``, moved into the canvas."""
-    scale = _label_scale(canvas)
-    width, height = label_size(canvas, text)
+def draw_label(
+    canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour, size: float | None = None
+) -> None:
+    """Draw text on a filled box with its upper left corner at ``corner``, moved into the canvas.
+
+    The size of the text depends on the canvas, unless it is set.
+    """
+    size = size or _text_size(canvas)
+    width, height = label_size(canvas, text, size)
     left = min(max(corner[0], 0), max(canvas.shape[1] - width, 0))
     top = min(max(corner[1], 0), max(canvas.shape[0] - height, 0))
     cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
-    is_dark = float(np.dot(colour, (0.299, 0.587, 0.114))) < 150
-    start = (left + _PADDING, top + height - 2 - text_size(text, scale)[2] // 2)
-    write_text(canvas, text, start, WHITE if is_dark else BLACK, scale)
+    ink = WHITE if float(np.dot(colour, (0.299, 0.587, 0.114))) < 150 else BLACK
+    below = cv2.getTextSize(text, _FONT, size, 1)[1]
+    start = (left + _PADDING, top + height - 2 - below // 2)
+    cv2.putText(canvas, text, start, _FONT, size, ink, 1, cv2.LINE_AA)
 
 
-def legend(names: Mapping[str, Colour], width: int) -> list[Pixels]:
-    """Draw names on their colours, in as many rows as the width needs."""
-    rows: list[Pixels] = []
+def legend(names: Mapping[str, Colour], width: int, size: float = _SMALLEST) -> list[Pixels]:
+    """Draw names on their colours, in as many lines as the width needs."""
+    lines: list[Pixels] = []
     left = width
     for name, colour in names.items():
-        row = blank(_LEGEND_HEIGHT, width, _PAPER)
-        length = label_size(row, name)[0]
+        line = blank(round(_LINE * size), width, _PAPER)
+        length = label_size(line, name, size)[0]
         if left + length > width:
-            rows.append(row)
+            lines.append(line)
             left = 0
-        draw_label(rows[-1], name, (left, 0), colour)
+        draw_label(lines[-1], name, (left, 0), colour, size)
         left += length
-    return rows
+    return lines
 
 
 def blank(height: int, width: int, colour: Colour) -> Pixels:
@@ -95,16 +89,13 @@ def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0) -> Pixels:
 
     The tiles of a row have one height, and all rows have one width.
     """
-    lines = [_join(tiles, gap, axis=1) for tiles in rows]
-    return _join(lines, gap, axis=0)
+    space = (0, gap, 0, gap, cv2.BORDER_CONSTANT)
+    lines = [
+        np.hstack([cv2.copyMakeBorder(tile, *space, value=WHITE) for tile in row]) for row in rows
+    ]
+    joined = np.vstack(lines).astype(np.uint8)
+    return joined[: len(joined) - gap, : joined.shape[1] - gap]
 
 
-def _join(images: Sequence[Pixels], gap: int, *, axis: int) -> Pixels:
-    height, width = images[0].shape[:2]
-    between = blank(gap, width, WHITE) if axis == 0 else blank(height, gap, WHITE)
-    parts = [part for image in images for part in (between, image)][1:]
-    return np.asarray(np.concatenate(parts, axis=axis))
-
-
-def _label_scale(canvas: Pixels) -> float:
-    return max(0.35, int(min(canvas.shape[:2])) / 600)
+def _text_size(canvas: Pixels) -> float:
+    return max(_SMALLEST, int(min(canvas.shape[:2])) / 600)

@@ -196,10 +196,10 @@ def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals
     [
         put("colour/0/feature", 10**9),
         put("all features/0/classes", 7),
-        lambda header, arrays: header.update(n_labels=3),
-        lambda header, arrays: header["parameters"].update(n_segments=-5),
-        lambda header, arrays: header["parameters"].update(longest="x"),
-        lambda header, arrays: header["meaning"].update(run="this"),
+        lambda header, arrays: header.update(n_labels_=3),
+        lambda header, arrays: header.update(sizes_=[-5, 9]),
+        lambda header, arrays: header.update(sizes_=[5, "x"]),
+        lambda header, arrays: header["meaning_"].update(run="this"),
         lambda header, arrays: arrays.update(codebook=arrays["codebook"][:, :9]),
     ],
 )
