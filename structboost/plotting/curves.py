@@ -125,21 +125,21 @@ class ConvergenceDisplay(Described):
         checked_records(self.history, "history", "trainer.history_", needed)
         above, below = self.ax_ = _two_axes("ConvergenceDisplay", ax, name, (6.4, 5.6), (1, 1))
         self.figure_ = above.figure
-        at, primal = ([record[key] for record in self.history] for key in (x, "primal"))
-        above.plot(at, primal, color="tab:blue", label="objective of the model")
-        is_certified = self.history[-1]["certified"]
-        records = [record for record in self.history if record["bound"] is not None]
-        if records:
-            bounded, bound = ([record[key] for record in records] for key in (x, "bound"))
-            above.plot(
-                bounded, bound, color="tab:orange", linestyle="-" if is_certified else ":",
-                label="lower bound" if is_certified else "lower bound (not certified)",
-            )  # fmt: skip
-            primal = [record["primal"] for record in records]
-            above.fill_between(bounded, bound, primal, color="tab:blue", alpha=0.08)
-            gaps = [100 * record["gap"] for record in records]
-            below.plot(bounded, gaps, color="tab:red")
-            if max(gaps) > 0:
+        rounds = [(record[x], record["primal"]) for record in self.history]
+        above.plot(*zip(*rounds, strict=True), color="tab:blue", label="objective of the model")
+        bounded = [record for record in self.history if record["bound"] is not None]
+        if bounded:
+            at, primal, bound, gaps = (
+                np.array([record[key] for record in bounded])
+                for key in (x, "primal", "bound", "gap")
+            )
+            style, label = ":", "lower bound (not certified)"
+            if self.history[-1]["certified"]:
+                style, label = "-", "lower bound"
+            above.plot(at, bound, color="tab:orange", linestyle=style, label=label)
+            above.fill_between(at, bound, primal, color="tab:blue", alpha=0.08)
+            below.plot(at, 100 * gaps, color="tab:red")
+            if gaps.max() > 0:
                 below.set_yscale("log")
         else:
             below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")
@@ -281,16 +281,15 @@ class SparsityPathDisplay(Described):
         self, n_learners: ArrayLike, errors: ArrayLike, *, name: str | None = None
     ) -> None:
         counts = checked_array(n_learners, "n_learners")
-        if counts.size and not ((counts >= 0) & (counts < 1 << 62) & (counts % 1 == 0)).all():
+        if not ((counts >= 0) & (counts < 1 << 62) & (counts % 1 == 0)).all():
             raise ValueError(f"n_learners is {shown(n_learners)}; give whole numbers from 0.")
         self.n_learners = counts.astype(np.int64)
         self.errors = checked_array(errors, "errors").astype(np.float64)
         self.name = checked_text_or_none(name, "name")
-        shape = self.n_learners.shape
-        if shape != self.errors.shape or len(shape) != 1 or not len(self.errors):
+        if counts.shape != self.errors.shape or counts.ndim != 1 or not counts.size:
             raise ValueError(
-                f"n_learners has shape {shape} and errors {self.errors.shape}; give one value per "
-                "stage."
+                f"n_learners has shape {counts.shape} and errors {self.errors.shape}; give one "
+                "value per stage."
             )
 
     @classmethod

@@ -233,7 +233,7 @@ class ShapeDisplay(Described):
         slope, edges = self.slope(feature), _with_margin(thresholds)
         ends = edges[[0, -1]]
         if slope.any():
-            span = [] if self.form.span is None else self.form.span[:, feature]
+            span: Any = () if self.form.span is None else self.form.span[:, feature]
             inside = np.concatenate((thresholds[:1], thresholds[-1:], span))
             ends = np.array([inside.min(initial=np.inf), inside.max(initial=-np.inf)])
             ends = ends if len(inside) else np.zeros(2)

@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import ModelFileError
-from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.archive import ArchiveFormat, Header
 from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import (
     Array,
@@ -448,7 +448,7 @@ class Segmenter(LoadedFromFile, NamesArguments, BaseEstimator):
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
-        arrays: Arrays = prefixed("crf/", self.crf_model_.to_arrays())
+        arrays: dict[str, Any] = prefixed("crf/", self.crf_model_.to_arrays())
         arrays |= prefixed("scale/", vars(self.scale_))
         folds = None
         if self.classifiers_ is not None:
@@ -513,10 +513,8 @@ class Segmenter(LoadedFromFile, NamesArguments, BaseEstimator):
             )
         else:
             log_probabilities = [
-                scribble_log_probabilities(
-                    image, scribbled_labels(image, strokes, f"scribbles[{i}]")
-                )
-                for i, (image, strokes) in enumerate(zip(images, scribbles, strict=True))
+                scribble_log_probabilities(image, scribbled_labels(image, mask, f"scribbles[{i}]"))
+                for i, (image, mask) in enumerate(zip(images, scribbles, strict=True))
             ]
         with Phase("potentials", len(images), verbose) as line:
             geometries = []

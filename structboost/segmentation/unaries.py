@@ -21,7 +21,6 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 from structboost._typing import FloatArray, IntArray
 from structboost.files.schema import Array, DamagedFileError
@@ -41,6 +40,7 @@ from structboost.segmentation.descriptors import (
     place_and_colour,
     word_histograms,
 )
+from structboost.selection.cross_fitting import fit_on_one_thread
 from structboost.selection.folds import parts_of_groups
 from structboost.validation import checked_whole_number
 
@@ -497,35 +497,35 @@ def fit_unaries(
             drawn.append(rows)
         return drawn
 
-    fits: dict[str, _Fit]
     codebook = None
+    fits: dict[str, tuple[_Fit, list[IntArray]]]
     if isinstance(settings, OwnUnaries):
-        fits, drawn = {ALL: partial(_fit_own, settings.classifier)}, {ALL: draw(settings.n_rows)}
+        fits = {ALL: (partial(_fit_own, settings.classifier), draw(settings.n_rows))}
     else:
-        fits = dict.fromkeys(GROUPS, partial(fit_trees, n_rounds=settings.group_rounds))
-        drawn = dict.fromkeys(GROUPS, draw(settings.group_rows, rare_more_often=True))
-        fits[ALL], drawn[ALL] = fit_joint, draw(settings.joint_rows)
+        of_groups = draw(settings.group_rows, rare_more_often=True)
+        fits = dict.fromkeys(
+            GROUPS, (partial(fit_trees, n_rounds=settings.group_rounds), of_groups)
+        )
+        fits[ALL] = fit_joint, draw(settings.joint_rows)
     if not isinstance(settings, OwnUnaries) or settings.features is None:
         with Phase(f"visual words of {len(images)} images", 1, verbose) as line:
             codebook = learn_codebook(images, random_state=random_state)
             line.step()
-    sample = _sample(images, counts, codebook, drawn, verbose)
-    fitted: dict[str, list[Any]] = {group: [] for group in fits}
+    sample = _sample(images, counts, codebook, {name: fits[name][1] for name in fits}, verbose)
+    fitted: dict[str, list[Any]] = {}
     # Those on all features come one after the other, since each takes up to a gigabyte.
     for title, names, most_jobs in (
         ("classifiers of groups of features", [name for name in fits if name != ALL], n_jobs),
         ("classifiers on all features", [ALL], 1),
     ):
-        tasks = [(name, fold) for name in names for fold in folds]
+        tasks = [(name, fits[name][0], rows) for name in names for rows in fits[name][1]]
         with Phase(title, len(tasks), verbose and bool(tasks)) as line:
             results = joblib.Parallel(most_jobs, return_as="generator")(
-                joblib.delayed(_fit_on_one_thread)(
-                    fits[name], sample(name, rows := drawn[name][fold]), labels[rows], n_labels
-                )
-                for name, fold in tasks
+                joblib.delayed(fit_on_one_thread)(fit, sample(name, rows), labels[rows], n_labels)
+                for name, fit, rows in tasks
             )
-            for (name, _), classifier in zip(tasks, results, strict=True):
-                fitted[name].append(classifier)
+            for (name, _, _), classifier in zip(tasks, results, strict=True):
+                fitted.setdefault(name, []).append(classifier)
                 line.step()
     log_probabilities = []
     with Phase("log-probabilities of the classifiers", len(images), verbose) as line:
@@ -572,9 +572,3 @@ def _fit_own(
     classifier: Any, rows: NDArray[Any], labels: IntArray, n_labels: int
 ) -> OwnClassifiers:
     return OwnClassifiers(n_labels, [clone(classifier).fit(rows, labels)])
-
-
-def _fit_on_one_thread(fit: _Fit, *arguments: Any) -> Any:
-    """Fit on one thread, since several would add sums in another order."""
-    with threadpool_limits(1):
-        return fit(*arguments)

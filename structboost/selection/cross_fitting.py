@@ -45,7 +45,7 @@ def cross_fit(
         One per fold.
         predictions : ndarray, shape (n_rows, n_outputs)
     """
-    work = joblib.delayed(_fit_on_one_thread)
+    work = joblib.delayed(fit_on_one_thread)
     models = joblib.Parallel(n_jobs=n_jobs)(work(fit, *rows) for rows in training)
     predictions: FloatArray | None = None
     for fold, model in enumerate(models):
@@ -58,7 +58,7 @@ def cross_fit(
     return models, np.empty((0, 0)) if predictions is None else predictions
 
 
-def _fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
+def fit_on_one_thread(fit: Callable[..., Any], *arguments: Any) -> Any:
     """Fit on one thread, since several would add sums in another order."""
     with threadpool_limits(1):
         return uninterrupted(partial(fit, *arguments))

@@ -28,8 +28,7 @@ from structboost.tracking.tracks import (
     TrackedFrames,
     TrackingMeasures,
     box_of,
-    check_plot,
-    check_tracks_path,
+    check_paths,
     evaluate,
     frames_per_second,
     plot_tracks,
@@ -179,10 +178,7 @@ def _check(options: argparse.Namespace) -> None:
     inputs = [] if options.source is None else source_files(options.source)
     outputs = {name: getattr(options, name[2:]) for name in _OUTPUTS}
     check_outputs(outputs, inputs + options.truth)
-    if options.boxes is not None:
-        check_tracks_path(options.boxes, len(options.box))
-    if options.plot is not None:
-        check_plot(options.plot)
+    check_paths(options.boxes, options.plot, len(options.box))
     if options.show:
         _check_display("--show", "use --out")
     checked_seed(options.seed, "--seed")

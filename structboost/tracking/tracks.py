@@ -316,15 +316,6 @@ _TABLE = ".csv"
 _DECIMALS = 4  # of pixels, seconds, radians
 
 
-def check_tracks_path(path: Path, n_objects: int) -> None:
-    """Raise ValueError unless a file of that name can hold so many objects."""
-    if n_objects > 1 and path.suffix.lower() != _TABLE:
-        raise ValueError(
-            f"--boxes {path} would hold one box per line, and there are {n_objects} objects; "
-            "give a file that ends in .csv."
-        )
-
-
 def write_tracks(
     path: Path, tracks: Sequence[TrackedFrames], times: Sequence[float | None]
 ) -> None:
@@ -339,26 +330,22 @@ def write_tracks(
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow("frame time object x y width height confidence lost angle".split())
     for rows in zip(*(rows_of(tracked, times) for tracked in tracks), strict=True):
-        for index, (frame, seconds, box, confidence, lost, angle) in enumerate(
-            (row.values() for row in rows), 1
-        ):
+        for index, row in enumerate(rows, 1):
+            frame, seconds, box, confidence, lost, angle = row.values()
             writer.writerow([frame, seconds, index, *box, confidence, int(lost), angle])
     write_whole(path, text.getvalue().encode())
 
 
 def rows_of(tracked: TrackedFrames, times: Sequence[float | None]) -> list[dict[str, Any]]:
     """Return frame, time, box, confidence, lost and angle of each frame."""
-    columns = {
-        "frame": tracked.numbers,
-        "time": [None if seconds is None else round(seconds, _DECIMALS) for seconds in times],
-        "box": np.round(tracked.boxes, _DECIMALS).tolist(),
-        "confidence": np.round(tracked.confidences, _DECIMALS).tolist(),
-        "lost": tracked.lost,
-        "angle": np.round(tracked.angles, _DECIMALS).tolist(),
-    }
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
+    boxes, confidences, angles = (
+        np.round(values, _DECIMALS).tolist()
+        for values in (tracked.boxes, tracked.confidences, tracked.angles)
+    )
+    seconds = [None if time is None else round(time, _DECIMALS) for time in times]
+    names = "frame", "time", "box", "confidence", "lost", "angle"
+    columns = tracked.numbers, seconds, boxes, confidences, tracked.lost, angles
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def write_summary(
@@ -388,11 +375,17 @@ def write_summary(
 _SUFFIXES = (".png", ".pdf", ".svg", ".jpg")
 
 
-def check_plot(path: Path) -> None:
-    """Raise ValueError unless a diagram of that name can be drawn."""
-    if path.suffix.lower() not in _SUFFIXES:
-        raise ValueError(f"--plot {path} must end in one of {', '.join(_SUFFIXES)}.")
-    require("plot", "--plot")
+def check_paths(boxes: Path | None, plot: Path | None, n_objects: int) -> None:
+    """Raise ValueError unless boxes of so many objects, and a diagram, fit files of these names."""
+    if boxes is not None and n_objects > 1 and boxes.suffix.lower() != _TABLE:
+        raise ValueError(
+            f"--boxes {boxes} would hold one box per line, and there are {n_objects} objects; "
+            "give a file that ends in .csv."
+        )
+    if plot is not None:
+        if plot.suffix.lower() not in _SUFFIXES:
+            raise ValueError(f"--plot {plot} must end in one of {', '.join(_SUFFIXES)}.")
+        require("plot", "--plot")
 
 
 def plot_tracks(
@@ -406,30 +399,32 @@ def plot_tracks(
     """
     from matplotlib.figure import Figure
 
-    labels = ["confidence"]
+    limits: dict[str, float | None] = {"confidence": 1.02}
     if any(measured is not None for measured in measures):
-        labels += ["overlap with truth", "centre error (pixels)"]
-    figure = Figure(figsize=(7.2, 1.0 + 1.9 * len(labels)), layout="constrained")
-    axes = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
+        limits |= {"overlap with truth": 1.02, "centre error (pixels)": None}
+    figure = Figure(figsize=(7.2, 1.0 + 1.9 * len(limits)), layout="constrained")
+    axes = figure.subplots(len(limits), 1, sharex=True, squeeze=False)[:, 0]
     for index, (tracked, measured) in enumerate(zip(tracks, measures, strict=True)):
         colour = tuple(part / 255 for part in COLOURS[index % len(COLOURS)])
-        style: dict[str, Any] = {"color": colour, "linewidth": 1.1}
-        label = f"object {index + 1}" if len(tracks) > 1 else None
-        axes[0].plot(tracked.numbers, tracked.confidences, label=label, **style)
-        shade = np.array(tracked.lost, np.float64)
-        axes[0].fill_between(tracked.numbers, shade, step="mid", color=colour, alpha=0.15)
+        curves: list[Any] = [(tracked.numbers, tracked.confidences)]
         if measured is not None:
             frames = tracked.numbers[1 : 1 + len(measured.overlap)]
-            axes[1].plot(frames, measured.overlap, **style)
-            axes[2].plot(frames, measured.centre_error, **style)
-    for axis, label in zip(axes, labels, strict=True):
-        axis.set(ylabel=label, ylim=(0, None if axis is axes[-1] and len(labels) > 1 else 1.02))
+            curves += [(frames, measured.overlap), (frames, measured.centre_error)]
+        for axis, curve in zip(axes, curves, strict=False):
+            axis.plot(*curve, color=colour, linewidth=1.1, label=f"object {index + 1}")
+        shade = np.array(tracked.lost, np.float64)
+        axes[0].fill_between(tracked.numbers, shade, step="mid", color=colour, alpha=0.15)
+    for axis, (label, limit) in zip(axes, limits.items(), strict=True):
+        axis.set(ylabel=label, ylim=(0, limit))
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_title("shaded: lost", fontsize=9, loc="right")
     axes[-1].set(xlabel="frame")
     if len(tracks) > 1:
-        figure.legend(loc="outside upper left", ncols=min(len(tracks), 4), frameon=False)
+        lines = axes[0].get_lines()
+        figure.legend(
+            handles=lines, loc="outside upper left", ncols=min(len(tracks), 4), frameon=False
+        )
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix[1:].lower(), dpi=120)
     write_whole(path, content.getvalue())
@@ -504,10 +499,9 @@ def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     labelled = ~np.isnan(theirs[:, 0])
     if not labelled.any():
         raise ValueError(f"truth is unknown in all {len(theirs)} frames; give at least one box.")
-    gone = np.flatnonzero(np.isnan(ours[:, 0]) & labelled)
-    if len(gone):
+    for gone in np.flatnonzero(np.isnan(ours[:, 0]) & labelled):
         raise ValueError(
-            f"boxes[{gone[0]}] is unknown, but the truth of frame {gone[0]} is known; "
+            f"boxes[{gone}] is unknown, but the truth of frame {gone} is known; "
             "give the last box of an object that was lost."
         )
     # Sizes against the offset of the corners, so that equal boxes give 1 without rounding.
@@ -515,14 +509,14 @@ def evaluate(boxes: ArrayLike, truth: ArrayLike) -> TrackingMeasures:
     sides = np.minimum(ours[:, 2:], offset + theirs[:, 2:]) - np.maximum(0.0, offset)
     shared = np.maximum(sides, 0.0).prod(axis=1)
     union = ours[:, 2:].prod(axis=1) + theirs[:, 2:].prod(axis=1) - shared
-    apart = offset + (theirs[:, 2:] - ours[:, 2:]) / 2
-    overlap, centre_error = shared / union, np.hypot(apart[:, 0], apart[:, 1])
-    success = (overlap[labelled] > SUCCESS_THRESHOLDS[:, None]).mean(axis=1)
-    precision = (centre_error[labelled] <= PRECISION_THRESHOLDS[:, None]).mean(axis=1)
+    overlap = shared / union
+    centre_error = np.hypot(*(offset + (theirs[:, 2:] - ours[:, 2:]) / 2).T)
+    overlaps, errors = overlap[labelled], centre_error[labelled]
+    success = (overlaps > SUCCESS_THRESHOLDS[:, None]).mean(axis=1)
+    precision = (errors <= PRECISION_THRESHOLDS[:, None]).mean(axis=1)
     return TrackingMeasures(
-        overlap, centre_error, int(labelled.sum()), float(overlap[labelled].mean()),
-        float(centre_error[labelled].mean()), success, float(success.mean()), precision,
-        float(precision[20]),
+        overlap, centre_error, len(overlaps), float(overlaps.mean()), float(errors.mean()),
+        success, float(success.mean()), precision, float(precision[20]),
     )  # fmt: skip
 
 

@@ -16,11 +16,7 @@ import pytest
 from structboost import StructBoostClassifier, load_model
 from structboost.errors import ModelFileError
 from structboost.files.atomic_write import whole_file, whole_folder, write_whole
-from structboost.segmentation.descriptors import GROUP_WIDTHS, WORD_WIDTH, describe
-from structboost.segmentation.potentials import n_unary_potentials, unary_potentials
-from structboost.segmentation.scribbles import N_SCRIBBLE_FEATURES, scribble_log_probabilities
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.unaries import ALL, N_JOINT, rows_by_group
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.helpers.damaged_files.kinds import KINDS, X, Y
 
@@ -220,19 +216,3 @@ def test_deep_headers_are_refused(saved, tmp_path):
     (tmp_path / "m").write_bytes(out.getvalue())
     with pytest.raises(ModelFileError, match="RecursionError"):
         load_model(tmp_path / "m")
-
-
-def test_schema_of_features_fits_their_shapes():
-    image = describe(np.zeros((9, 9, 3), np.uint8), 3)
-    for group, rows in image.features.items():
-        assert rows.shape[1] == GROUP_WIDTHS[group]
-    assert image.point_descriptors.shape[1] == WORD_WIDTH
-    rows = rows_by_group(image, np.zeros((7, WORD_WIDTH), np.float32))
-    assert rows[ALL].shape[1] == N_JOINT + 2 * 7
-    strokes = np.arange(image.n_superpixels) % 3 - 1
-    found = scribble_log_probabilities(image, strokes)
-    assert found.shape[1] == N_SCRIBBLE_FEATURES
-    for n_labels, n, appearance in ((2, len(rows), True), (4, len(rows), True), (2, 5, False)):
-        found = np.log(np.full((image.n_superpixels, n, n_labels), 1 / n_labels))
-        n_potentials = n_unary_potentials(n, n_labels, appearance=appearance)
-        assert unary_potentials(image, found, appearance=appearance).shape[2] == n_potentials

@@ -17,6 +17,7 @@ from structboost import (
 from structboost.faces.columns import Columns
 from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.schema import DamagedFileError
+from tests.helpers.damaged_files.kinds import plain
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -78,17 +79,16 @@ def test_damaged_parameters_are_refused(value):
 @pytest.mark.parametrize(
     ("model", "X", "y"),
     [
-        (StructBoostTagger(forbidden=[("x", "x")]), TOKENS, TAGS),
         (
-            StructBoostTagger(weak_learner={"token": "stump", "vector": "tree"}, max_iter=2),
+            StructBoostTagger(
+                forbidden=[("x", "x")],
+                weak_learner={"token": "stump", "vector": "tree"},
+                max_iter=2,
+            ),
             TOKENS,
             TAGS,
         ),
         (StructBoostClassifier(taxonomy=EDGES, max_iter=2), X, CLASSES),
-        (StructBoostClassifier(taxonomy={"a": [0, 1], "b": [2]}, max_iter=2), X, CLASSES),
-        (StructBoostClassifier(class_weight={0: 1.0, 1: 2.0, 2: 3.0}, max_iter=2), X, CLASSES),
-        (StructBoostMultiLabelClassifier(hierarchy={0: [1, 2]}, max_iter=2), X, SETS),
-        (StructBoostMultiLabelClassifier(hierarchy=[(0, 1), (0, 2)], max_iter=2), X, SETS),
         (StructBoostMultiLabelClassifier(label_costs={1: (2.0, 3.0)}, max_iter=2), X, SETS),
         (StructBoostRanker(monotonic_cst=(1, 0, 0), max_iter=2), X, CLASSES),
     ],
@@ -99,10 +99,9 @@ def test_a_loaded_model_has_the_nested_parameters_and_can_be_fitted_again(model,
     loaded = type(model).load(tmp_path / "model")
     assert repr(loaded) == repr(model)
     assert loaded.get_params() == model.get_params()
-    expected = np.concatenate(model.predict(X)) if X is TOKENS else model.predict(X)
+    expected = plain(model.predict(X))
     for twin in (loaded, loaded.fit(X, y)):
-        predicted = np.concatenate(twin.predict(X)) if X is TOKENS else twin.predict(X)
-        np.testing.assert_array_equal(np.array(predicted, object), np.array(expected, object))
+        assert plain(twin.predict(X)) == expected
 
 
 def test_columns_of_a_model_of_another_width_are_damaged():

@@ -123,32 +123,30 @@ def test_report_omits_sections_that_a_model_lacks(tmp_path):
     assert headings(trainer, X, Y) == ["Model", "Score", "Shapes", "Convergence", "Parameters"]
 
 
-def rows_of_the_model(path, model):
-    save_report(path, model)
-    cells = Page(path.read_text()).cells
-    names = ("Minimised", "Weak learners", "C", "Learning rate")
-    return {name: cells[cells.index(name) + 1] for name in names if name in cells}
-
-
 @pytest.mark.slow
 def test_report_names_objective_learners_and_C(tmp_path):
-    path = tmp_path / "r.html"
-    trees = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
-    expected = {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"}
-    assert rows_of_the_model(path, trees) == expected
     hinge = StructBoostRanker(objective="hinge", C=20, tol=0.3).fit(X, Y)
-    expected = {"Minimised": "hinge", "Weak learners": "stump", "C": "20"}
-    assert rows_of_the_model(path, hinge) == expected
-    linear = StructBoostClassifier(objective="svm", C=20, tol=0.3).fit(X, Y)
-    expected = {"Minimised": "svm", "Weak learners": "linear", "C": "20"}
-    assert rows_of_the_model(path, linear) == expected
     # What the parameters say later was not minimised.
     hinge.set_params(objective="pairwise", C="auto")
-    assert rows_of_the_model(path, hinge)["Minimised"] == "hinge"
-    trainer = StructBoost(MulticlassTask(3), C=20, tol=0.3).fit(X, Y)
-    assert rows_of_the_model(path, trainer) == {"Weak learners": "stump", "C": "20"}
-    linear = StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y)
-    assert rows_of_the_model(path, linear) == {"Weak learners": "linear", "C": "3"}
+    for model, expected in (
+        (
+            StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y),
+            {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"},
+        ),
+        (hinge, {"Minimised": "hinge", "Weak learners": "stump", "C": "20"}),
+        (
+            StructBoost(MulticlassTask(3), C=20, tol=0.3).fit(X, Y),
+            {"Weak learners": "stump", "C": "20"},
+        ),
+        (
+            StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y),
+            {"Weak learners": "linear", "C": "3"},
+        ),
+    ):
+        save_report(tmp_path / "r.html", model)
+        cells = Page((tmp_path / "r.html").read_text()).cells
+        names = ("Minimised", "Weak learners", "C", "Learning rate")
+        assert {name: cells[cells.index(name) + 1] for name in names if name in cells} == expected
 
 
 def test_a_report_that_fails_leaves_the_old_one(tmp_path):

@@ -66,21 +66,19 @@ def test_track_command_writes_all_outputs_of_one_object(tmp_path, folder, capsys
     truth = clip().boxes.copy()
     truth[5] = np.nan
     write_boxes(tmp_path / "truth.txt", truth)
-    out, boxes, summary = tmp_path / "out.mp4", tmp_path / "boxes.txt", tmp_path / "summary.json"
+    out, boxes, summary = (tmp_path / name for name in ("out.mp4", "boxes.txt", "summary.json"))
     files = ["--out", out, "--boxes", boxes, "--json", summary, "--truth", tmp_path / "truth.txt"]
     assert track(folder, *files) == 0
     found = read_boxes(boxes)
     assert found.shape == (N_FRAMES, 4)
     np.testing.assert_allclose(found[0], clip().boxes[0])
-    with open_frames(out) as frames:
-        assert sum(1 for _ in frames) == N_FRAMES
+    assert len(list(open_frames(out))) == N_FRAMES
     figures = json.loads(summary.read_text())
-    assert figures["frames"] == N_FRAMES
-    assert figures["complete"] is True
+    wanted = {"frames": N_FRAMES, "complete": True, "lost_frames": 0}
+    assert figures.items() >= wanted.items()
     assert figures["fps"] > 0
     assert figures["mean_overlap"] > 0.8
     assert 0 < figures["centre_error"] < 5
-    assert figures["lost_frames"] == 0
     shown = capsys.readouterr().out
     assert f"mean overlap {figures['mean_overlap']:.3f}" in shown
     assert f"wrote {out}: H.264; 320x240" in shown
@@ -168,15 +166,14 @@ def test_track_command_never_overwrites_its_source_under_any_name(
 @pytest.mark.slow
 def test_track_command_writes_the_frames_before_a_bad_one(tmp_path, folder, capsys):
     (folder / "img" / "0008.png").write_bytes(b"not an image")
-    boxes, summary, out = tmp_path / "b.txt", tmp_path / "s.json", tmp_path / "out.avi"
+    boxes, summary, out = (tmp_path / name for name in ("b.txt", "s.json", "out.avi"))
     assert track(folder, "--boxes", boxes, "--json", summary, "--out", out) == 1
     assert "frame 7 cannot be read from 0008.png" in capsys.readouterr().err
-    assert len(read_boxes(boxes)) == 7
+    assert len(read_boxes(boxes)) == len(list(open_frames(out))) == 7
     figures = json.loads(summary.read_text())
-    assert (figures["frames"], figures["complete"]) == (7, False)
-    assert (figures["mean_overlap"], figures["centre_error"]) == (None, None)  # no truth
-    with open_frames(out) as frames:
-        assert sum(1 for _ in frames) == 7
+    # There is no truth.
+    wanted = {"frames": 7, "complete": False, "mean_overlap": None, "centre_error": None}
+    assert figures.items() >= wanted.items()
 
 
 @pytest.mark.slow
@@ -220,15 +217,17 @@ def test_user_draws_the_box_where_there_is_a_display(tmp_path, folder, monkeypat
     boxes = tmp_path / "b.txt"
     command = ["track", str(folder), "--boxes", str(boxes), "--end", "2"]
     assert main(command) == 0
-    np.testing.assert_array_equal(read_boxes(boxes)[0], drawn)
-    # What is printed repeats the run.
+    # What is printed repeats the run; and a box may begin left of the frame.
     printed = capsys.readouterr().err.split("--box ")[1].split()[0]
-    assert main([*command, "--box", printed]) == 0
-    np.testing.assert_array_equal(read_boxes(boxes)[0], drawn)
-    assert len(read_boxes(boxes)) == 2
-    # A box may begin left of the frame.
-    assert main([*command, "--box", "-4,-4,30,30"]) == 0
-    np.testing.assert_array_equal(read_boxes(boxes)[0], [-4, -4, 30, 30])
+    for more, wanted in (
+        ([], drawn),
+        (["--box", printed], drawn),
+        (["--box", "-4,-4,30,30"], [-4, -4, 30, 30]),
+    ):
+        assert main(command + more) == 0
+        found = read_boxes(boxes)
+        assert len(found) == 2
+        np.testing.assert_array_equal(found[0], wanted)
 
 
 def test_box_drawn_in_a_shrunk_window_is_scaled_to_the_frame(monkeypatch):
@@ -253,29 +252,27 @@ def test_box_drawn_in_a_shrunk_window_is_scaled_to_the_frame(monkeypatch):
 @pytest.mark.slow
 def test_track_command_follows_several_objects_in_a_range_of_frames(tmp_path, folder, capsys):
     write_boxes(tmp_path / "truth.txt", clip().boxes)
-    table, summary, plot = tmp_path / "b.csv", tmp_path / "s.json", tmp_path / "p.svg"
+    table, summary, plot = (tmp_path / name for name in ("b.csv", "s.json", "p.svg"))
     options = f"--box 10,150,60,50 --start 3 --end 8 --seed 7 --truth {tmp_path}/truth.txt".split()
     files = ["--boxes", table, "--json", summary, "--plot", plot]
     assert track(folder / "img" / "%04d.png", *options, *files, box=3) == 0
     rows = list(csv.DictReader(table.open()))
-    assert [(int(row["frame"]), int(row["object"])) for row in rows] == [
-        (frame, index) for frame in range(3, 8) for index in (1, 2)
+    assert [(row["frame"], row["object"]) for row in rows] == [
+        (str(frame), index) for frame in range(3, 8) for index in "12"
     ]
     assert rows[0]["time"] == ""  # images have none
     figures = json.loads(summary.read_text())
-    assert figures["settings"]["random_state"] == 7
-    assert figures["settings"]["C"] == 30.0
-    assert (figures["start"], figures["end"], figures["frames"]) == (3, 8, 5)
+    assert figures["settings"].items() >= {"random_state": 7, "C": 30.0}.items()
+    assert figures.items() >= {"start": 3, "end": 8, "frames": 5}.items()
     assert figures["boxes"][1] == [10, 150, 60, 50]
     first, second = figures["objects"]
     assert first["mean_overlap"] > 0.7
     assert second["mean_overlap"] is None
     assert first["frames"][0]["box"] == np.round(clip().boxes[3], 4).tolist()
+    names = "x y width height confidence lost angle".split()
     for frame, row in zip(first["frames"], rows[::2], strict=True):
-        assert frame["box"] == [float(row[side]) for side in ("x", "y", "width", "height")]
-        assert [frame["confidence"], frame["lost"], frame["angle"]] == [
-            float(row[name]) for name in ("confidence", "lost", "angle")
-        ]
+        written = [*frame["box"], frame["confidence"], frame["lost"], frame["angle"]]
+        assert written == [float(row[name]) for name in names]
     assert "centre error" in plot.read_text()
     shown = capsys.readouterr()
     assert "object 2: lost in" in shown.out

@@ -64,8 +64,7 @@ def test_video_round_trip(tmp_path, suffix):
         assert np.abs(image.astype(float) - picture(index)).mean() < 12  # the codec loses some
     with open_frames(path, start=55) as frames:
         for (index, image), wanted in zip(frames, whole[55:], strict=True):
-            assert (index, frames.time) == (wanted[0], wanted[2])
-            np.testing.assert_array_equal(image, wanted[1])
+            np.testing.assert_equal((index, image, frames.time), wanted)
     with pytest.raises(VideoError, match="has 60 frames, so frame 61 cannot be read"):
         list(open_frames(path, start=61))
     frames = open_frames(path)
@@ -96,19 +95,16 @@ def test_video_frames_are_rotated_by_the_metadata_of_the_camera(tmp_path, angle)
 
 
 def test_colours_are_rgb_in_and_out(tmp_path):
-    red = np.zeros((48, 64, 3), np.uint8)
-    red[..., 0] = 220
+    red = np.full((48, 64, 3), (220, 0, 0), np.uint8)
     Image.fromarray(red).save(tmp_path / "0.png")
     with VideoWriter(tmp_path / "red.avi") as writer:
         writer.write(red)
     _, by_opencv = cv2.VideoCapture(str(tmp_path / "red.avi")).read()
-    assert by_opencv[..., 2].min() > by_opencv[..., :2].max() + 100
-    for source in (tmp_path / "red.avi", tmp_path):
-        ((_, image),) = open_frames(source)
+    images = [next(open_frames(source))[1] for source in (tmp_path / "red.avi", tmp_path)]
+    for image in (*images, by_opencv[..., ::-1]):
         assert image[..., 0].min() > image[..., 1:].max() + 100
     drawn = draw_box(red, [10, 10, 20, 20], colour=(0, 0, 255))
-    assert drawn[10, 10].tolist() == [0, 0, 255]
-    assert drawn[0, 0].tolist() == [220, 0, 0]
+    assert (drawn[10, 10].tolist(), drawn[0, 0].tolist()) == ([0, 0, 255], [220, 0, 0])
     head = make_synthetic_clip(1).frames[0][:60, :80].mean(axis=(0, 1))
     assert head[0] > head[2]  # the coffee table is brown
 
@@ -124,9 +120,8 @@ def test_folders_and_patterns_of_images_are_read_in_natural_order(tmp_path):
     patterns = [str(inner / name) for name in ("%d.png", "%04d.png", "*.png", "[0-9]*.png")]
     for source in (inner, inner.parent, str(inner), *patterns):
         frames = open_frames(source)
-        assert (frames.frame_count, frames.fps) == (3, None)
+        assert (frames.frame_count, frames.fps, frames.time) == (3, None, None)
         assert [image.shape for _, image in frames] == [(48, 65, 3), (48, 66), (48, 74, 3)]
-        assert frames.time is None
         assert list(frames) == []  # each frame once
         assert [index for index, _ in open_frames(source, start=1)] == [1, 2]
     cv2.imwrite(str(inner / "a_1.png"), picture(0))
@@ -197,17 +192,14 @@ def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
     """A phone gives an .mp4 an edit list that shows some of its frames only."""
     path = write_video(tmp_path / "clip.mp4")
     data = bytearray(path.read_bytes())
-
-    def put(at, seconds, scale):
-        data[at : at + 4] = round(seconds * scale).to_bytes(4, "big")
-
-    edit, media, movie = data.index(b"elst"), data.index(b"mdhd"), data.index(b"mvhd")
-    movie_scale = int.from_bytes(data[movie + 16 : movie + 20], "big")
-    put(edit + 12, (last - first) / 20, movie_scale)
-    media_scale = int.from_bytes(data[media + 16 : media + 20], "big")
-    start = int.from_bytes(data[edit + 16 : edit + 20], "big") / media_scale
-    put(edit + 16, start + first / 20, media_scale)
-    put(movie + 20, (last - first) / 20, movie_scale)
+    edit, media, movie = (data.index(name) for name in (b"elst", b"mdhd", b"mvhd"))
+    begin, movie_scale, media_scale = (
+        int.from_bytes(data[at : at + 4], "big") for at in (edit + 16, movie + 16, media + 16)
+    )
+    length = (last - first) * movie_scale // 20
+    start = begin + first * media_scale // 20
+    for at, value in ((edit + 12, length), (edit + 16, start), (movie + 20, length)):
+        data[at : at + 4] = value.to_bytes(4, "big")
     path.write_bytes(data)
     with open_frames(path) as frames:
         assert len(list(frames)) == last - first
@@ -216,19 +208,19 @@ def test_frames_hidden_by_an_edit_list_are_no_damage(tmp_path, first, last):
 def test_sources_without_a_frame_are_refused(tmp_path):
     path = write_video(tmp_path / "clip.mp4")
     cut(path)  # an .mp4 has its index at the end
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "img").mkdir()
-    for name, content, message in (
-        ("clip.mp4", path.read_bytes(), "frame 0 cannot be read"),
-        ("empty.mp4", b"", "frame 0 cannot be read"),
-        ("text.mp4", b"no video at all " * 100, "not a video"),
-        ("boxes.txt", b"1,2,3,4\n" * 500, "holds text or sound only"),
-        ("no.mp4", None, "does not exist, so frame 0"),
-        ("a", None, "No image fits"),
-        ("a/*.png", None, "No image fits"),
+    (tmp_path / "a" / "img").mkdir(parents=True)
+    (tmp_path / "empty.mp4").touch()
+    (tmp_path / "text.mp4").write_bytes(b"no video at all " * 100)
+    (tmp_path / "boxes.txt").write_bytes(b"1,2,3,4\n" * 500)
+    for name, message in (
+        ("clip.mp4", "frame 0 cannot be read"),
+        ("empty.mp4", "frame 0 cannot be read"),
+        ("text.mp4", "not a video"),
+        ("boxes.txt", "holds text or sound only"),
+        ("no.mp4", "does not exist, so frame 0"),
+        ("a", "No image fits"),
+        ("a/*.png", "No image fits"),
     ):
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
         assert message in read_until_error(tmp_path / name)[1]
     for start in (-1, 1.5, "1", True):
         with pytest.raises(ValueError, match=f"start is {start!r}; give a frame's index"):
@@ -328,11 +320,10 @@ def test_other_sizes_are_letter_boxed(tmp_path):
     _, (_, second) = open_frames(path)
     assert second.shape == (48, 64, 3)
     assert second[:, 20:44].min() > 180
-    assert max(second[:, :12].max(), second[:, -12:].max()) < 30
+    assert second[:, [*range(12), *range(52, 64)]].max() < 30
     place = letter_boxed(np.full((10, 40), 9, np.uint8), (20, 20))
     assert (place.scale, place.offset) == (0.5, (0, 7))
-    assert (place.image[7:12] == 9).all()
-    assert place.image.sum() == 9 * 5 * 20 * 3
+    np.testing.assert_array_equal(place.image[:, :, 1].any(axis=1), (np.arange(20) - 7) // 5 == 0)
 
 
 def test_bad_output_fails_before_the_first_frame(tmp_path):
@@ -409,22 +400,20 @@ def test_bad_files_of_boxes_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=message):
             read_boxes(path)
-    with pytest.raises(ValueError, match=r"shape \(4,\)"):
-        write_boxes(path, [1, 2, 3, 4])
-    for value in (np.nan, np.inf):  # read_boxes would refuse the file
-        with pytest.raises(ValueError, match="give four finite numbers in frame 1"):
-            write_boxes(path, [[1, 2, 3, 4], [1, 2, 3, value]])
+    # read_boxes would refuse these files.
+    for boxes in ([1, 2, 3, 4], [[1, 2, 3, np.nan]], [[1, 2, 3, np.inf]]):
+        with pytest.raises(ValueError, match=r"shape \(4,\)|give four finite numbers in frame 0"):
+            write_boxes(path, boxes)
 
 
 def test_box_is_drawn_on_a_copy():
     image = np.zeros((240, 320), np.uint8)
     drawn = draw_box(image, [100, 80, 50, 40], colour=(1, 2, 3), truth=[10, 20, 30, 40])
     assert not image.any()
-    for row, column in [(80, 100), (119, 149), (80, 149)]:
-        assert drawn[row, column].tolist() == [1, 2, 3]
-    assert not drawn[82:118, 102:148].any()
-    assert not drawn[120:].any()
-    assert not drawn[:, 150:].any()
+    wanted = np.zeros((240, 320), bool)
+    wanted[80:120, 100:150] = True
+    wanted[82:118, 102:148] = False
+    np.testing.assert_array_equal((drawn == (1, 2, 3)).all(axis=2), wanted)
     assert drawn[20, 10].tolist() == list(TRUTH_COLOUR)
 
 
@@ -438,21 +427,17 @@ def test_label_stays_in_the_frame(box):
 
 def test_contact_sheet_has_all_frames_and_a_legend():
     frames = [
-        (index, picture(index, size)[..., 0] if index == 1 else picture(index, size), boxes)
-        for index, (size, boxes) in enumerate(
-            [((64, 48), {"b": [5, 5, 20, 20]}), ((64, 48), {"truth": [1, 2, 9, 9]}), ((30, 48), {})]
-        )
+        (0, picture(0), {"b": [5, 5, 20, 20]}),
+        (1, picture(1)[..., 0], {"truth": [1, 2, 9, 9]}),
+        (2, picture(2, (30, 48)), {}),
     ]
     sheet = contact_sheet(frames, columns=2, tile_width=160)
-    assert sheet.shape[1] == 320
-    assert 2 * 120 < sheet.shape[0] < 2 * 120 + 40
+    assert sheet.shape == (2 * 120 + 18, 320, 3)
     colours = tracker_colours(["b", "truth", "a", "b"])
     assert list(colours) == ["truth", "b", "a"]
-    for name in ("b", "truth"):
-        assert (sheet[240:] == colours[name]).all(axis=2).any()
-    assert (sheet[:120, :160] == colours["b"]).all(axis=2).any()
-    plain = contact_sheet([(0, picture(0), {})], tile_width=64)
-    assert plain.shape == (48, 64, 3)
+    for part, name in ((sheet[240:], "b"), (sheet[240:], "truth"), (sheet[:120, :160], "b")):
+        assert (part == colours[name]).all(axis=2).any()
+    assert contact_sheet([(0, picture(0), {})], tile_width=64).shape == (48, 64, 3)
     names = {f"a long name of tracker {index}": [1, 1, 9, 9] for index in range(5)}
     wrapped = contact_sheet([(0, picture(0), names)], tile_width=160)
     assert wrapped.shape[0] == 120 + 5 * 18  # a row for each
