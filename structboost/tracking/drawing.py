@@ -184,12 +184,12 @@ def tracker_colours(names: Iterable[str]) -> dict[str, Colour]:
 
 def _outline(canvas: Pixels, outlines: Sequence[tuple[Corners | None, Colour]]) -> None:
     """Draw boxes as frames that grow inwards from the last pixel, with later ones on top."""
-    known = [(corners, colour) for corners, colour in outlines if corners is not None]
+    shown_boxes = [(corners, colour) for corners, colour in outlines if corners is not None]
     # A dark edge outside keeps any colour visible on any photograph.  Edges come first, so that
     # none hides another box.
-    for (left, top, right, bottom), _ in known:
+    for (left, top, right, bottom), _ in shown_boxes:
         cv2.rectangle(canvas, (left - 1, top - 1), (right + 1, bottom + 1), BLACK, 1)
-    for (left, top, right, bottom), colour in known:
+    for (left, top, right, bottom), colour in shown_boxes:
         for inset in range(max(2, min(canvas.shape[:2]) // 200)):
             last = max(left, right - inset), max(top, bottom - inset)
             cv2.rectangle(canvas, (left + inset, top + inset), last, colour, 1)
