@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_m
 
 from structboost.segmentation import LabelMap
 from structboost.segmentation.crf import superpixel_scores
+from structboost.segmentation.descriptors import label_counts
 from structboost.segmentation.drawing import contact_sheet, draw_segmentation
 from structboost.segmentation.scores import (
     SegmentationScores,
@@ -18,46 +19,40 @@ from structboost.segmentation.scores import (
 )
 
 
-def test_scores_are_those_of_scikit_learn_without_void():
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_scores_are_those_of_scikit_learn_without_void(n_labels):
     rng = np.random.default_rng(0)
     superpixels = rng.integers(0, 6, size=(20, 20))
-    for n_labels in (2, 3):
-        truth = rng.choice([*range(n_labels), 255], size=(20, 20)).astype(np.uint8)
-        labels = np.arange(6) % n_labels
-        predicted = labels[superpixels].astype(np.uint8)
-        matrix = confusion(truth, predicted, n_labels)
-        pair = truth[truth < 255], predicted[truth < 255]
-        np.testing.assert_array_equal(matrix, confusion_matrix(*pair))
-        scores = SegmentationScores.of([matrix, matrix])
-        iou = jaccard_score(*pair, average=None)
-        np.testing.assert_allclose(scores.iou, iou)
-        record = scores.as_record()
-        if n_labels == 2:
-            expected = {"iou_foreground": iou[1], "iou_background": iou[0]}
-            expected["accuracy"] = accuracy_score(*pair)
-        else:
-            expected = {"mean_iou": iou.mean(), "global_accuracy": accuracy_score(*pair)}
-            expected["class_accuracy"] = balanced_accuracy_score(*pair)
-        assert record == pytest.approx(expected)
-        line = summary(evaluation({"a": matrix}, list("xyz")[:n_labels]))
-        assert all(f"{value:.4f}" in line for value in (*iou, *expected.values()))
-        counts = np.array(
-            [[((superpixels == p) & (truth == c)).sum() for c in range(n_labels)] for p in range(6)]
-        )
-        np.testing.assert_array_equal(superpixel_scores([counts], [labels]).confusion, matrix)
+    truth = rng.choice([*range(n_labels), 255], size=(20, 20)).astype(np.uint8)
+    labels = np.arange(6) % n_labels
+    predicted = labels[superpixels].astype(np.uint8)
+    matrix = confusion(truth, predicted, n_labels)
+    pair = truth[truth < 255], predicted[truth < 255]
+    np.testing.assert_array_equal(matrix, confusion_matrix(*pair))
+    iou, accuracy = jaccard_score(*pair, average=None), accuracy_score(*pair)
+    expected = {"iou_foreground": iou[1], "iou_background": iou[0], "accuracy": accuracy}
+    if n_labels == 3:
+        expected = {"mean_iou": iou.mean(), "global_accuracy": accuracy}
+        expected["class_accuracy"] = balanced_accuracy_score(*pair)
+    scores = SegmentationScores.of([matrix, matrix])
+    np.testing.assert_allclose(scores.iou, iou)
+    assert scores.as_record() == pytest.approx(expected)
+    line = summary(evaluation({"a": matrix}, list("xyz")[:n_labels]))
+    assert all(f"{value:.4f}" in line for value in (*iou, *expected.values()))
+    counts = label_counts(superpixels.astype(np.int32), truth, n_labels)
+    np.testing.assert_array_equal(superpixel_scores([counts], [labels]).confusion, matrix)
 
 
 def test_mean_scores_ignore_classes_that_do_not_occur():
     truth = np.array([[0, 0, 2, 2, 2, 255]], np.uint8)
     found = np.array([[0, 2, 2, 2, 0, 1]], np.uint8)
-    record = SegmentationScores.of([confusion(truth, found, 4)]).as_record()
+    record = SegmentationScores(confusion(truth, found, 4)).as_record()
     assert record["class_accuracy"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert record["mean_iou"] == pytest.approx((1 / 3 + 2 / 4) / 2)
-    nothing = np.zeros((2, 2), np.uint8)
-    record = SegmentationScores.of([confusion(nothing, nothing, 2)]).as_record()
+    record = SegmentationScores([[4, 0], [0, 0]]).as_record()
     assert record == {"iou_foreground": None, "iou_background": 1.0, "accuracy": 1.0}
     for n_labels in (2, 3):
-        void = confusion(nothing + 255, nothing, n_labels)
+        void = confusion(0 * truth + 255, found % 2, n_labels)
         assert set(SegmentationScores(void).as_record().values()) == {None}
 
 
@@ -68,13 +63,9 @@ def test_break_even_is_where_precision_equals_recall():
     assert break_even(truth, margins, areas) == pytest.approx(5 / 6)
     assert break_even(truth, margins[::-1], areas) == 0.0
     assert np.isnan(break_even(np.array([[3, 0]]), np.zeros(1), np.full(1, 3)))
-    for wrong in (
-        (truth[:, :1], margins, areas),
-        (truth, margins[1:], areas),
-        (-truth, margins, areas),
-    ):
+    for wrong in ((truth[:, :1], margins), (truth, margins[1:]), (-truth, margins)):
         with pytest.raises(ValueError, match="give"):
-            break_even(*wrong)
+            break_even(*wrong, areas)
 
 
 def test_confusion_refuses_other_shapes_and_classes():
@@ -86,24 +77,24 @@ def test_confusion_refuses_other_shapes_and_classes():
 
 def test_drawings_show_the_classes_and_a_legend_names_their_colours():
     image = np.full((90, 200, 3), 120, np.uint8)
-    mask = np.zeros((90, 200), np.uint8)
-    mask[:, 100:150], mask[:, 150:] = 1, 2
+    mask = np.repeat([0, 1, 2], [100, 50, 50]).astype(np.uint8) * np.ones((90, 1), np.uint8)
     two = draw_segmentation(image, mask // 2, legend=True)
+    assert two.shape == image.shape
     assert (two[5, 180] == 120).all()
     assert (two[5, 5] < 120).all()
-    assert two.shape == image.shape
     drawn = draw_segmentation(image, mask, 3)
     np.testing.assert_array_equal(drawn[:, :98], image[:, :98])
     assert not np.array_equal(drawn[5, 120], drawn[5, 180])
     for background in (None, 1):
         assert (draw_segmentation(image, mask, 3, background=background)[5, 5] != 120).any()
     meaning = LabelMap(names=("sky", "cow", "sheep"), colours=((0, 0, 0), (250, 0, 0), (0, 0, 250)))
-    with_legend = draw_segmentation(image, mask, 3, meaning=meaning, legend=True)
-    plain = draw_segmentation(image, mask, 3, meaning=meaning)
+    plain, with_legend = (
+        draw_segmentation(image, mask, 3, meaning=meaning, legend=legend)
+        for legend in (False, True)
+    )
     np.testing.assert_array_equal(with_legend[:90], plain)
-    strip = with_legend[90:].reshape(-1, 3)
     for colour in meaning.colours[1:]:
-        assert (strip == colour).all(axis=1).any()
+        assert (with_legend[90:] == colour).all(axis=2).any()
     with pytest.raises(ValueError, match="one size"):
         draw_segmentation(image, mask[1:])
 
