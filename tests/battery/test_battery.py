@@ -1,7 +1,6 @@
 """Every face has every behaviour, but for those that it lacks.
 
-Forms of inputs, labels and paths are tried by ``test_tables_of_all_faces``,
-``test_sequence_forms``, ``test_label_types`` and ``test_paths_of_files``.
+More forms of labels and paths are tried by ``test_label_types`` and ``test_paths_of_files``.
 """
 
 from __future__ import annotations

@@ -36,13 +36,13 @@ X, y = load_iris(return_X_y=True)
 @pytest.mark.parametrize(
     ("estimator", "n_checks"),
     [
-        (StructBoostClassifier(max_iter=10), 61),
+        (StructBoostClassifier(max_iter=5), 61),
         (StructBoostClassifier(objective="hinge", C=10, max_iter=5), 61),
-        (StructBoostRanker(max_iter=10), 41),
+        (StructBoostRanker(max_iter=5), 41),
         (StructuredSVMClassifier(), 62),
         (MultiBoostCWClassifier(max_rounds=10), 61),
         (MultiBoostClassifier(max_rounds=10, solver="fcd"), 61),
-        (MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=8), 61),
+        (MultiBoostMOClassifier(loss="hinge", theta=0.5, max_rounds=5), 61),
         (MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=6), 61),
     ],
 )
@@ -121,16 +121,6 @@ def test_the_defaults_learn_from_few_distinct_rows():
         assert model.predict_proba([[0], [1]])[:, 1] == pytest.approx(shares, abs=0.02)
         ranker = StructBoostRanker(random_state=seed).fit([[0], [1]], [0, 1])
         assert np.diff(ranker.predict([[0], [1]])) > 0
-
-
-def test_weights_of_classes_are_those_of_their_samples_by_default():
-    rng = np.random.default_rng(0)
-    made = rng.normal(size=(300, 2))
-    label = (made[:, 0] + rng.normal(size=300) > 1).astype(int)
-    by_default = StructBoostClassifier(max_iter=5, class_weight={0: 1, 1: 10}).fit(made, label)
-    of_samples = StructBoostClassifier(max_iter=5).fit(made, label, 1.0 + 9.0 * label)
-    scores = by_default.decision_function(made)
-    np.testing.assert_array_equal(scores, of_samples.decision_function(made))
 
 
 def test_the_default_refuses_a_table_on_disk_with_a_remedy(tmp_path):
@@ -274,9 +264,9 @@ def test_a_query_that_the_loss_does_not_take_is_named_by_its_id(parameters):
     settings = {"objective": "hinge", "loss": "map", "C": 1.0, "max_iter": 1, "random_state": 0}
     ranker = StructBoostRanker(**settings, **parameters)
     binary = np.where(np.arange(100) % 10, rng.integers(0, 2, 100), 0)
-    for index, name in enumerate("abcdefghij"):
+    for index in (0, 4, 9):
         y = binary + 2 * (np.arange(100) == 10 * index)
-        with pytest.raises(TaskError, match=f"The query '{name}'.* has 3 levels"):
+        with pytest.raises(TaskError, match=f"The query '{queries[10 * index]}'.* has 3 levels"):
             ranker.fit(X, y, qid=queries)
     ranker.fit(X, binary, qid=queries)
     with pytest.raises(TaskError, match=r"The query 'j'.* has 3 levels"):

@@ -36,11 +36,6 @@ def test_no_group_is_on_both_sides_of_a_fold(n):
         assert sorted(held) == np.flatnonzero(weights).tolist()
 
 
-def test_one_group_cannot_be_held_out():
-    with pytest.raises(ValueError, match="groups has one group"):
-        random_folds(np.arange(9), np.arange(9), groups=np.zeros(9, int))
-
-
 def folds_of(monkeypatch, **settings):
     """Groups on both sides of each fold of a fit."""
     X, y, groups = documents(**settings)

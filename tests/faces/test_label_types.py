@@ -22,7 +22,6 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     StructuredSVMClassifier,
 )
-from structboost.faces.label_types import label_vector, plain_classes, saved_classes
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 IS_FIRST = X[:, 0] > 0
@@ -229,15 +228,7 @@ def test_frames_whose_columns_are_no_labels_are_named():
         assert unnamed.score(X, FRAME) == unnamed.score(X, FRAME.to_numpy())
 
 
-def test_labels_of_files_come_back_from_plain_values():
-    for y, _ in TAKEN.values():
-        classes = np.unique(label_vector(y))
-        same(saved_classes(plain_classes(classes)), classes)
-    with pytest.raises(TypeError, match="of type Colour, which files do not hold"):
-        plain_classes(np.array([Colour.RED, Colour.BLUE]))
-
-
-@pytest.mark.parametrize("face", ["hinge", "linear"])
+@pytest.mark.parametrize("face", ["boosted", "hinge", "linear"])
 def test_class_weights_name_labels_of_their_type(face):
     days = np.array(of("2020-01-01", "2021-01-01"), "datetime64[D]")
     for y, heavy, wrong in ((of("a", "b"), "a", "zebra"), (days, days[IS_FIRST][0], days[0] + 7)):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -107,14 +106,6 @@ def test_losses_without_probabilities_have_no_such_method():
         with pytest.raises(AttributeError) as caught:
             _ = model.predict_proba
         assert "CalibratedClassifierCV" in str(caught.value.__cause__)
-
-
-def test_hinge_scores_can_be_calibrated():
-    hinge = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10)
-    calibrated = CalibratedClassifierCV(hinge, cv=3).fit(X, y)
-    assert calibrated.score(X, y) > 0.9
-    true = calibrated.predict_proba(X)[np.arange(len(y)), y]
-    assert -np.log(true).mean() < 0.4
 
 
 @pytest.mark.parametrize(

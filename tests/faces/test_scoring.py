@@ -92,16 +92,6 @@ def test_the_score_stops_training_early(name):
     assert losses[model.n_iter_ - 1] == min(losses)
 
 
-@pytest.mark.slow
-def test_a_user_defined_cost_changes_the_choice():
-    def many(estimator, X, y):
-        return float(np.abs(estimator.decision_function(X)).max())
-
-    kept = StructBoostClassifier(objective="hinge", **SMALL).fit(X, NAMES)
-    own = StructBoostClassifier(objective="hinge", scoring=many, **SMALL).fit(X, NAMES)
-    assert own.C_ > kept.C_
-
-
 @pytest.mark.parametrize(
     "parameters", [{}, {"objective": "hinge", "C": 10.0}], ids=["nothing chosen", "C given"]
 )

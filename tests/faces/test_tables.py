@@ -75,7 +75,7 @@ def test_categorical_features_may_be_names_indices_or_a_mask():
 def steps(model, name, frame):
     """Scores along one feature, the others as in the first rows."""
     rows = frame.iloc[:10]
-    grid = np.linspace(-3, 3, 61)
+    grid = np.linspace(-3, 3, 31)
     return np.array([model.decision_function(rows.assign(**{name: value})) for value in grid])
 
 
@@ -84,10 +84,10 @@ def steps(model, name, frame):
 @pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
 def test_scores_are_monotonic_in_constrained_features(estimator, weak_learner):
     rng = np.random.default_rng(0)
-    frame = pandas.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
+    frame = pandas.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
     y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
     frame = frame.mask(rng.random(frame.shape) < 0.1)
-    options = {"max_iter": 30}
+    options = {"max_iter": 15}
     if weak_learner:
         options |= {"objective": "hinge", "C": 100.0, "weak_learner": weak_learner}
     free = estimator(**options).fit(frame, y)
