@@ -25,7 +25,6 @@ ROWS_OF_PUBLISHED = "splits/fcd.npz"
 class Setting(NamedTuple):
     """One way to train."""
 
-    name: str
     solver: str  # "fcd" or "lbfgs"
     tau_max: int
     C: float
@@ -113,9 +112,9 @@ C = 1e4
 STAGE_WISE, CORRECTIVE, LBFGS = "multiboost_cw1", "multiboost_cw", "multiboost_cw_lbfgs"
 # The other solver is compared on one split, but for mnist, where it takes minutes.
 SETTINGS = {
-    STAGE_WISE: Setting(STAGE_WISE, "fcd", 1, float("inf")),
-    CORRECTIVE: Setting(CORRECTIVE, "fcd", 2, C),
-    LBFGS: Setting(LBFGS, "lbfgs", 2, C),
+    STAGE_WISE: Setting("fcd", 1, float("inf")),
+    CORRECTIVE: Setting("fcd", 2, C),
+    LBFGS: Setting("lbfgs", 2, C),
 }
 SPLITS, OTHER_SPLITS = {"vowel": 5}, 3
 ALL_ROUNDS = 500

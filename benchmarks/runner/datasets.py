@@ -70,19 +70,6 @@ def load(name: str, data_dir: Path, *, whole: bool = False) -> Dataset:
     return Dataset(name, X.astype(np.float32, copy=False), y)
 
 
-RANKING = "structures/ranking/lambdarank.npz"
-
-
-def ranking_queries(data_dir: Path) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Features, grades and sizes of the queries, of the training part and of the test part."""
-    with np.load(Path(data_dir) / RANKING) as file:
-        X, y, query, train = (file[name] for name in ("X", "y", "qid", "train"))
-    return [
-        (X[part], y[part], np.unique(query[part], return_counts=True)[1])
-        for part in (train, ~train)
-    ]
-
-
 def given_partition(name: str, data_dir: Path) -> tuple[Table, Table]:
     """Training and test rows as the file has them, with the file's own type."""
     with np.load(Path(data_dir) / "tabular" / f"{name}.npz") as file:

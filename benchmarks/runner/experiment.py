@@ -207,7 +207,7 @@ class Runner:
             self._say(unit, f"FAILED\n{traceback.format_exc()}")
             return None
         result = short(plain(measured["result"]))
-        self._say(unit, outcome(result))
+        self._say(unit, f"{result['unit_seconds']:.1f} s")
         return result
 
     def _say(self, unit: Unit, text: str) -> None:
@@ -228,12 +228,3 @@ def _run(unit: Unit) -> Record:
     spent = {"unit_seconds": time.perf_counter() - started}
     spent["unit_cpu_seconds"] = sum(os.times()[:4]) - before
     return {"run": this_run(), "result": {**result, **spent}}
-
-
-def outcome(result: Result) -> str:
-    """Describe a result in one line."""
-    forms = {"value": "{:.4f}", "gap": "gap {:.2%}", "seconds": "fit {:.3g} s"}
-    numbers = [(form, result.get(name)) for name, form in forms.items()]
-    shown = [form.format(value) for form, value in numbers if isinstance(value, (int, float))]
-    stopped = ["time limit"] if result.get("status") == "time_limit" else []
-    return ", ".join([*shown, *stopped, f"{result['unit_seconds']:.1f} s in all"])

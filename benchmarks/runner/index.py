@@ -335,18 +335,16 @@ deviation over their splits, and unknown where a set has one split."""
 
 def with_results(text: str, lines: Sequence[Line], names: Mapping[str, str]) -> str:
     """Text of the README with the lines of results that it shall have."""
+    shown = [one for one in lines if one.headline.readme]
     rows = []
-    for one in lines:
-        if one.headline.readme:
-            sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
-            title = f"[{one.headline.readme}][{one.headline.page}]"
-            peer = names.get(one.peer, one.peer)
-            time = _cell(one.seconds), _fastest(one, names)
-            rows.append((title, _error(one), _ends(one), peer, *time, one.headline.measure + sets))
+    for one in shown:
+        peer, error, ends, *rest = _cells(one, names)
+        title = f"[{one.headline.readme}][{one.headline.page}]"
+        rows.append((title, error, ends, peer, *rest))
     heads = ("", "error", "interval", "best peer", "time", "fastest peer", "measure")
-    text_of_sets = one_by_one([one for one in lines if one.headline.readme])
+    text_of_sets = one_by_one(shown)
     table = blocks(markdown(heads, rows, right=False), text_of_sets)
-    pages = dict.fromkeys(one.headline.page for one in lines if one.headline.readme)
+    pages = dict.fromkeys(one.headline.page for one in shown)
     links = "\n".join(f"[{page}]: docs/results/{page}.md" for page in pages)
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}{table}\n\n{links}\n{END}{rest.split(END)[1]}"
@@ -356,12 +354,9 @@ def as_table(lines: Sequence[Line], names: Mapping[str, str]) -> str:
     """The lines as a table in Markdown, methods by their names for readers."""
     rows = []
     for one in lines:
-        sets = f", {one.n_sets} sets" if one.n_sets > 1 else ""
         task = f"[{one.headline.task}]({one.headline.page}.md)"
-        both = (names.get(method, method) for method in (one.ours, one.peer))
-        time = _cell(one.seconds), _fastest(one, names)
-        about = (one.headline.measure + sets, one.source.n_missed, one.source.commits)
-        rows.append((task, *both, _error(one), _ends(one), *time, *about))
+        about = one.source.n_missed, one.source.commits
+        rows.append((task, names.get(one.ours, one.ours), *_cells(one, names), *about))
     heads = ("task", "ours", "best peer", "error", "interval", "time", "fastest peer", "measure")
     return markdown((*heads, "missed", "commit"), rows, right=False)
 
@@ -378,18 +373,17 @@ def one_by_one(lines: Sequence[Line]) -> str:
     return "\n\n".join(fill(text, 100) for text in shown)
 
 
-def _fastest(one: Line, names: Mapping[str, str]) -> str:
-    return "-" if one.seconds is None else names.get(one.fastest, one.fastest)
-
-
-def _error(one: Line) -> str:
-    if one.error is None:
-        return "-"
-    return f"**{_text(one.error)}**" if one.verdict > 0 else _text(one.error)
-
-
-def _ends(one: Line) -> str:
-    return "-" if one.interval is None else "{:.2f} to {:.2f}".format(*one.interval)
+def _cells(one: Line, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Peer, error, interval, time, fastest peer and measure of a line."""
+    error = "-" if one.error is None else _text(one.error)
+    return (
+        names.get(one.peer, one.peer),
+        f"**{error}**" if one.error is not None and one.verdict > 0 else error,
+        "-" if one.interval is None else "{:.2f} to {:.2f}".format(*one.interval),
+        _cell(one.seconds),
+        "-" if one.seconds is None else names.get(one.fastest, one.fastest),
+        one.headline.measure + (f", {one.n_sets} sets" if one.n_sets > 1 else ""),
+    )
 
 
 def _cell(value: float | None) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from benchmarks.peers.boosters import peer
-from benchmarks.runner.datasets import RANKING, ranking_queries
 from benchmarks.runner.experiment import Experiment, Learner
 from benchmarks.runner.records import lookup
 from benchmarks.runner.targets import reach
@@ -18,6 +17,7 @@ from structboost.learners import TreeFamily
 from structboost.objectives import StageWiseRanking
 
 NAME, METRIC, TOP = "lambdarank", "NDCG@10", 10
+RANKING = "structures/ranking/lambdarank.npz"
 FOLDS, N_STUMPS = 3, 100
 
 
@@ -69,7 +69,12 @@ def _certified(C):
 
 def measured(method, make, grid, source):
     """The settings of the largest NDCG on folds of the training queries, fitted on all of them."""
-    train, test = (Queries(*part) for part in ranking_queries(source.folder))
+    with np.load(source.folder / RANKING) as file:
+        X, y, query, is_train = (file[name] for name in ("X", "y", "qid", "train"))
+    train, test = (
+        Queries(X[part], y[part], np.unique(query[part], return_counts=True)[1])
+        for part in (is_train, ~is_train)
+    )
     folds = list(KFold(FOLDS, shuffle=True, random_state=0).split(train.group))
 
     def fit(settings, part=train):
