@@ -1,4 +1,4 @@
-"""Examples in the docstrings of faces, trainers, tasks and displays, which run as doctests."""
+"""Examples in docstrings of faces, trainers, tasks, displays and text, which run as doctests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from structboost import faces
 
 TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
 NAMES = TRAINERS | {*faces.__all__}
+TEXT = (
+    "read_tagged iter_tagged write_tagged list_chunks detect_scheme convert_tags forbidden_pairs "
+    "chunk_scores chunk_f1 ChunkScorer TokenFeatures TwoStageTagger"
+)
+NAMES |= {f"text.{name}" for name in TEXT.split()}
 VISION = {"segmentation.Segmenter", "tracking.StructBoostTracker"}
 NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}
 

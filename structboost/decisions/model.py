@@ -221,11 +221,6 @@ class DecisionModel:
     scale: float
     facts: Mapping[str, Any]
 
-    @property
-    def task(self) -> Any:
-        """Task of the trainer, with the problem."""
-        return self.trainer.task
-
     def costs(self, inputs: DecisionInputs) -> FloatArray:
         """Predict the costs of all inputs, shape (n, n_items)."""
         return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
@@ -237,23 +232,10 @@ class DecisionModel:
                 "A model with start='boosted' holds scikit-learn's trees, which no file of this "
                 "library holds; fit it with start='least_squares', or pickle it."
             )
+        task: Any = self.trainer.task
         inner = MODEL_FORMAT.to_bytes(*self.trainer.model_.to_arrays())
-        header = {
-            "parameters": parameters,
-            "scale": self.scale,
-            **dict(sorted(self.facts.items())),
-            "n_items": self.task.n_items,
-            "maximize": bool(self.task.problem.maximize),
-            "features": self.preparation.features,
-            "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
-            "item_names": self._plain_item_names(),
-        }
-        arrays = {"model": np.frombuffer(inner, np.uint8)}
-        FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
-
-    def _plain_item_names(self) -> list[Any] | None:
-        """Return the names of the items for a file, unless the problem has them."""
-        names = None if self.task.problem.item_names is not None else self.item_names
+        # The problem may have the names of the items, which are not saved.
+        names = None if task.problem.item_names is not None else self.item_names
         for item, name in enumerate(names or ()):
             if not isinstance(name, str | int | np.integer):
                 raise TypeError(
@@ -261,7 +243,18 @@ class DecisionModel:
                     "names that are text or whole numbers. Write costs.columns = [str(one) for one "
                     "in costs.columns] before the fit, or keep this model with joblib.dump."
                 )
-        return plain_labels(names)
+        header = {
+            "parameters": parameters,
+            "scale": self.scale,
+            **dict(sorted(self.facts.items())),
+            "n_items": task.n_items,
+            "maximize": bool(task.problem.maximize),
+            "features": self.preparation.features,
+            "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
+            "item_names": plain_labels(names),
+        }
+        arrays = {"model": np.frombuffer(inner, np.uint8)}
+        FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
 
     @classmethod
     def load(
@@ -297,7 +290,10 @@ class DecisionModel:
             facts["C"] = finite_number(header["C"], "C")
             facts["path_end"] = str(header["path_end"])
             basis = preparation.basis(n_items)
-            reader = _saved_reader(header, preparation.sizes)
+            columns, sizes = header["columns"], preparation.sizes
+            reader = FeatureReader(
+                {kind: Columns.from_plain(columns[kind], n) for kind, n in sizes.items()}
+            )
             item_names: list[Any] | None = header["item_names"]
             if item_names is not None and len(item_names) != n_items:
                 raise DamagedFileError("its items have other names")
@@ -312,12 +308,6 @@ class DecisionModel:
             # Parts that do not fit together raise here, not at the first prediction.
             loaded.costs(basis)
         return loaded, header["parameters"]
-
-
-def _saved_reader(header: Header, sizes: Mapping[str, int]) -> FeatureReader:
-    """Return the reader of a file, whose ``sizes`` are numbers of encoded columns."""
-    columns = {kind: Columns.from_plain(header["columns"][kind], n) for kind, n in sizes.items()}
-    return FeatureReader(columns)
 
 
 def _moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:

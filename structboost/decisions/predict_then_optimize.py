@@ -215,7 +215,7 @@ class PredictThenOptimize(SavedToFile, NamesArguments, BaseEstimator):
         ValueError
             If features are not finite, or others than in training.
         """
-        check_is_fitted(self, "trainer_")
+        check_is_fitted(self)
         costs: FloatArray = self._model.costs(self._model.reader.read(X))
         return costs
 
@@ -234,7 +234,7 @@ class PredictThenOptimize(SavedToFile, NamesArguments, BaseEstimator):
             :class:`ShortestPath` is a path, without the cycles of a flow.
         """
         costs = self.predict_costs(X)
-        problem: DecisionProblem = self._model.task.problem
+        problem: DecisionProblem = self._model.trainer.task.problem
         if problem.n_items not in (None, costs.shape[1]):
             raise ValueError(
                 f"X has features of {costs.shape[1]} items, and the problem has {problem.n_items}; "
@@ -263,13 +263,14 @@ class PredictThenOptimize(SavedToFile, NamesArguments, BaseEstimator):
         decisions = self.predict(X)
         names = self._model.item_names
         table, _ = read_costs(costs, len(decisions), None, names)
-        truth = self._model.task.best_decisions(decisions, table)
+        task: Any = self._model.trainer.task
+        truth = task.best_decisions(decisions, table)
         weights = checked_weights(sample_weight, len(decisions))
         return -normalized_regret(table, decisions, truth.chosen, weights)
 
     @override
     def save(self, path: str | PathLike[str]) -> None:
-        check_is_fitted(self, "trainer_")
+        check_is_fitted(self)
         self._model.save(path, plain_parameters(self))
 
     @classmethod

@@ -18,7 +18,10 @@ Result = TypeVar("Result")
 # Message of Ctrl-C in a fit that has no model yet.
 _WITHOUT_MODEL = "fit was interrupted before it had a model; the object is as it was before fit."
 # Beginnings of private attributes that scikit-learn and recipes set before a fit.
-_SET_BY_OTHERS = ("_metadata_request", "_sklearn_", "_objective", "_keeps_only_whole")
+_SET_BY_OTHERS = (
+    "_metadata_request", "_sklearn_", "_skl_callbacks", "_parent_callback_ctx", "_objective",
+    "_keeps_only_whole",
+)  # fmt: skip
 
 
 def committed(
