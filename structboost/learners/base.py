@@ -248,7 +248,9 @@ class WeakLearnerFamily(Described, ABC):
         return
 
     def skip_rounds(self, n_rounds: int) -> None:
-        """Repeat the random draws of :meth:`price` in the rounds before a checkpoint.
+        """Pass over the random draws of :meth:`price` in rounds that were run.
+
+        They are the rounds before a checkpoint, or those of the last :meth:`growth`.
 
         Parameters
         ----------
@@ -273,10 +275,6 @@ class WeakLearnerFamily(Described, ABC):
             None if learners are only found by :meth:`price`, as by default.
         """
         return None
-
-    def skip_drawn(self, n_rounds: int) -> None:
-        """Discard the random draws of the ``n_rounds`` rounds that the last growth has run."""
-        return
 
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
         """Return the candidates of each of the first rounds of a growth, best first.
@@ -664,15 +662,4 @@ def check_has_rows(features: AnyArray, family: str) -> None:
             "features has no rows. "
             f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "
             "'stump' or 'tree', which need none, or leave the kind out of the task."
-        )
-
-
-def check_sizes(features: AnyArray, family: str, largest: float) -> None:
-    """Raise TaskError if values of a feature are above ``largest``, or all below its inverse."""
-    sizes = np.abs(features).max(axis=0)
-    bad = np.flatnonzero((sizes > largest) | ((sizes > 0) & (sizes < 1 / largest)))
-    if len(bad):
-        raise TaskError(
-            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g}; weak_learner={family!r} "
-            f"takes features from {1 / largest:g} to {largest:g} only; scale the feature."
         )

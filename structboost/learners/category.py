@@ -82,9 +82,8 @@ class CategoryTable(LearnerTable):
         values = np.zeros((len(used), n_bins, weights.shape[1]))
         missing = np.zeros((len(used), weights.shape[1]))
         of_missing = np.where(self.missing_inside > 0, self.inside, self.outside)
-        for k, u in enumerate(place.tolist()):
-            values[u] += responses[k][:, None] * weights[k]
-            missing[u] += of_missing[k] * weights[k]
+        np.add.at(values, place, responses[:, :, None] * weights[:, None])
+        np.add.at(missing, place, of_missing[:, None] * weights)
         thresholds = np.tile(np.arange(n_bins - 1) + HALF, len(used))
         return LookupTable(
             np.zeros(weights.shape[1]), used.astype(np.int64), thresholds,

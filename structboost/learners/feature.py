@@ -15,9 +15,9 @@ from structboost.learners.base import (
     ListedFamily,
     check_family_arguments,
     check_has_rows,
-    check_sizes,
 )
 from structboost.learners.lookup_table import LookupTable
+from structboost.learners.standardisation import check_sizes
 from structboost.learners.table import LearnerTable, shares_of_one
 from structboost.validation import checked_array
 
@@ -99,7 +99,7 @@ class FeatureFamily(ListedFamily):
     ) -> None:
         check_family_arguments(features, response)
         check_has_rows(features, self.name)
-        check_sizes(features, self.name, _LARGEST)
+        check_sizes(np.abs(features).max(axis=0), self.name, _LARGEST)
         rows = np.asarray(features, np.float32)
         self.n_features = rows.shape[1]
         self._groups = _checked_groups(groups, self.n_features)

@@ -23,9 +23,9 @@ from structboost.learners.base import (
     best_ways,
     check_family_arguments,
     check_has_rows,
-    check_sizes,
     response_type,
 )
+from structboost.learners.standardisation import check_sizes
 from structboost.learners.stump import StumpFamily
 from structboost.learners.table import LearnerTable, shares_of_coefficients
 from structboost.validation import check_flag_or_none
@@ -104,7 +104,7 @@ class LinearFamily(WeakLearnerFamily):
         check_family_arguments(features, response)
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
-        check_sizes(rows, self.name, _LARGEST)
+        check_sizes(np.abs(rows).max(axis=0), self.name, _LARGEST)
         self.low, self.high = response
         self.n_features = rows.shape[1]
         self._means = rows.mean(axis=0)

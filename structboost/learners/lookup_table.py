@@ -7,19 +7,17 @@ search and one look-up per used feature, however many rounds were run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.files.schema import Array
 from structboost.learners.table import Scorer, comparable
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_features
 
 # Entries of sparse rows that are made dense at a time: 32 megabytes.
 _DENSE_ENTRIES = 1 << 22
@@ -49,14 +47,6 @@ class LookupTable:
     span : ndarray, shape (2, n_features), optional
         Usual range of the features of the linear function, for diagrams.
     """
-
-    schema: ClassVar[Mapping[str, Array]] = {
-        "bias": Array("float64", ("n_channels",)),
-        "features": Array("int64", ("n_used",), low=0, high="n_features - 1", rising=True),
-        "thresholds": Array("float64", ("n_thresholds",)),
-        "indptr": Array("int64", ("n_used + 1",), ends="n_thresholds"),
-        "values": Array("float64", ("n_thresholds + n_used", "n_channels")),
-    }
 
     bias: FloatArray
     features: IntArray
@@ -120,11 +110,6 @@ class LookupTable:
         column = rows[:, self.features[u]].astype(np.float64)
         at = np.where(np.isnan(column), len(thresholds) + 1, np.searchsorted(thresholds, column))
         return np.asarray(at)
-
-    def scores(self, features: Any) -> FloatArray:
-        """Scores of parts by one thread, binning included, shape (n_parts, n_channels)."""
-        takes_missing = self.missing is not None
-        return self.raw_scores(checked_features(features, self.n_features, missing=takes_missing))
 
     def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
         """Scores of checked rows."""

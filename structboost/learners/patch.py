@@ -62,6 +62,16 @@ class Pooling(NamedTuple):
     grid: int
     overlap: int
 
+    def check(self) -> None:
+        """Raise ValueError unless each cell has a position."""
+        height, width, side, grid, overlap = self
+        positions = min(height, width) - side + 1
+        if side < 2 or positions < 1 or not 1 <= grid <= positions or overlap < 0:
+            raise ValueError(
+                f"side is {side}, grid {grid} and overlap {overlap}; images of {height} x {width} "
+                f"pixels leave {max(positions, 0)} positions, of which a cell needs one."
+            )
+
     def spans(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """First and last (excluded) position of the cells, in rows and in columns."""
         out = []
@@ -135,10 +145,10 @@ class PatchTable(LearnerTable):
     pooling: IntArray
 
     def __post_init__(self) -> None:
-        height, width, side, grid, _ = self.pooling.tolist()
-        if not (2 <= side <= min(height, width) and 1 <= grid <= min(height, width) - side + 1):
-            raise ValueError(f"no pooling has the numbers {self.pooling.tolist()}")
-        if self.templates.shape[1] != side**2 or self.cell.max(initial=-1) >= grid**2:
+        pooling = Pooling(*self.pooling.tolist())
+        pooling.check()
+        is_beyond = self.cell.max(initial=-1) >= pooling.grid**2
+        if self.templates.shape[1] != pooling.side**2 or is_beyond:
             raise ValueError("templates or cells do not fit their pooling")
         if (self.cell[self.template >= 0] < 0).any():
             raise ValueError("a template has no cell")
@@ -239,13 +249,8 @@ class PatchFamily(ListedFamily):
             raise ValueError(
                 f"image_shape is {image_shape}; the images have {self.n_features} pixels."
             )
-        positions = min(height, width) - side + 1
-        if side < 2 or positions < 1 or not 1 <= grid <= positions or overlap < 0:
-            raise ValueError(
-                f"side is {side}, grid {grid} and overlap {overlap}; images of {height} x {width} "
-                f"pixels leave {max(positions, 0)} positions, of which a cell needs one."
-            )
         self._pooling = Pooling(height, width, side, grid, overlap)
+        self._pooling.check()
         self._n_candidates = n_candidates
         self._n_priced = n_priced
         self._random_state = np.random.RandomState(random_state)

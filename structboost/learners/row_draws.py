@@ -73,7 +73,7 @@ class RowDraws:
     def _draws(self) -> bool:
         return self.fraction < 1 and self.n_distinct >= _FEWEST_DRAWN_FROM
 
-    def draw(self) -> Draw:
+    def _draw(self) -> Draw:
         """Draw the rows of a round and the seed of its features, after those drawn ahead."""
         is_drawn = None
         if self._draws:
@@ -84,7 +84,7 @@ class RowDraws:
 
     def next_round(self) -> Draw:
         """Take the first round that was drawn ahead, or draw one."""
-        return self._ahead.popleft() if self._ahead else self.draw()
+        return self._ahead.popleft() if self._ahead else self._draw()
 
     def ahead(self, n_rounds: int) -> tuple[NDArray[np.bool_], IntArray]:
         """Draw the rows of the next ``n_rounds`` rounds, and store them.
@@ -95,7 +95,7 @@ class RowDraws:
         seeds : ndarray of int64, shape (n_rounds,)
         """
         while len(self._ahead) < n_rounds:
-            self._ahead.append(self.draw())
+            self._ahead.append(self._draw())
         drawn, seeds = zip(*islice(self._ahead, n_rounds), strict=True)
         rows = np.array(drawn) if self._draws else np.array([self.all_rows] * n_rounds)
         return rows, np.array(seeds)

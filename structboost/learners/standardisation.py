@@ -13,8 +13,18 @@ from structboost.learners.binning import SAMPLED_ROWS, sampled_rows
 
 # The dimension is estimated from so many rows.
 _ROWS_OF_DIMENSION = 500
-# Largest size of values, and of the inverse of their standard deviation: squares are numbers.
-_LARGEST = 1e150
+# Largest size of values, and of its inverse: squares of their differences are numbers.
+_LARGEST = 1e100
+
+
+def check_sizes(sizes: FloatArray, family: str, largest: float) -> None:
+    """Raise TaskError if a feature has sizes above ``largest``, or only such below its inverse."""
+    bad = np.flatnonzero((sizes > largest) | ((sizes > 0) & (sizes < 1 / largest)))
+    if len(bad):
+        raise TaskError(
+            f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g}; weak_learner={family!r} "
+            f"takes features from {1 / largest:g} to {largest:g} only; scale the feature."
+        )
 
 
 class Standardisation(NamedTuple):
@@ -48,18 +58,9 @@ class Standardisation(NamedTuple):
         if n_rows > SAMPLED_ROWS:
             features = features[sampled_rows(n_rows, SAMPLED_ROWS)]
         lows, highs = _extremes(features)
-        with np.errstate(over="ignore", invalid="ignore"):
-            centers, scales = _moments(features, bias)
-        sizes, varies = np.maximum(-lows, highs), highs > (lows if bias else 0)
-        # Squares that overflow or vanish are no numbers.
-        bad = np.flatnonzero((sizes > _LARGEST) | (varies & ~(scales >= 1 / _LARGEST)))
-        if len(bad):
-            raise TaskError(
-                f"Feature {bad[0]} of X has values up to {sizes[bad[0]]:.2g} with a standard "
-                f"deviation of {scales[bad[0]]:.2g}, which weak_learner='linear' cannot take; "
-                "scale the feature, or take 'stump' or 'tree'."
-            )
-        scales = np.where(varies, scales, np.inf)
+        check_sizes(np.maximum(-lows, highs), "linear", _LARGEST)
+        centers, scales = _moments(features, bias)
+        scales = np.where(highs > (lows if bias else 0), scales, np.inf)
         n_rows = features.shape[0]
         if n_rows > _ROWS_OF_DIMENSION:
             features = features[sampled_rows(n_rows, _ROWS_OF_DIMENSION)]

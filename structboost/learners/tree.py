@@ -230,7 +230,7 @@ class TreeFamily(WeakLearnerFamily):
     @override
     def skip_rounds(self, n_rounds: int) -> None:
         for _ in range(n_rounds):
-            self._rows.draw()
+            self._rows.next_round()
 
     @cached_property
     def _setup(self) -> tuple[Any, ...]:
@@ -257,11 +257,25 @@ class TreeFamily(WeakLearnerFamily):
 
         Edges are computed on all rows, or estimated from the drawn rows.
         """
-        self._drawn_leaves.clear()
         duals = np.ascontiguousarray(duals.T, np.float64)
         is_drawn, seed = self._rows.next_round()
         self._left_out = None if is_drawn is None else ~is_drawn
-        candidates = self._grow(duals, is_drawn, seed)
+        n_channels = len(duals)
+        features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
+        sets = np.zeros((*bins.shape, self._n_words), np.uint64) if self._n_words else None
+        rows = self._rows.all_rows if is_drawn is None else is_drawn
+        table, columns, room, limits, draw, counts = self._setup
+        nodes = features, bins, sets
+        grow(
+            table, columns, duals, rows, room, nodes[:2], sets, counts, limits, (seed, *draw)
+        )  # fmt: skip
+        leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
+        fill_leaf_indices(self.binned.codes, features, bins, sets, leaf_indices)
+        leaves, weights, of_drawn = self._new_leaves(nodes, leaf_indices, duals, is_drawn)
+        edges = (leaves * weights).sum(axis=1)
+        trees = self._trees(nodes, leaves)
+        self._drawn_leaves = {(tree, c): of_drawn[c] for c, tree in enumerate(trees)}
+        candidates = map(Candidate, trees, range(n_channels), edges.tolist())
         return sorted(candidates, key=lambda candidate: -candidate.edge)
 
     @override
@@ -281,11 +295,6 @@ class TreeFamily(WeakLearnerFamily):
             np.empty((n_channels, self.binned.n_rows), np.int16),
             self._fractions,
         )
-
-    @override
-    def skip_drawn(self, n_rounds: int) -> None:
-        for _ in range(n_rounds):
-            self._rows.next_round()
 
     @override
     def grown(self, growth: Growth, n_rounds: int) -> list[list[Candidate]]:
@@ -387,26 +396,6 @@ class TreeFamily(WeakLearnerFamily):
             return features, bins, None
         words = np.array([words_of(t.sets) for t in learners], np.uint64)
         return features, bins, words.reshape(-1, n_nodes, N_WORDS)
-
-    def _grow(
-        self, duals: FloatArray, is_drawn: NDArray[np.bool_] | None, seed: int
-    ) -> list[Candidate]:
-        n_channels = len(duals)
-        features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
-        sets = np.zeros((*bins.shape, self._n_words), np.uint64) if self._n_words else None
-        rows = self._rows.all_rows if is_drawn is None else is_drawn
-        table, columns, room, limits, draw, counts = self._setup
-        nodes = features, bins, sets
-        grow(
-            table, columns, duals, rows, room, nodes[:2], sets, counts, limits, (seed, *draw)
-        )  # fmt: skip
-        leaf_indices = np.empty((n_channels, self.binned.n_rows), np.int16)
-        fill_leaf_indices(self.binned.codes, features, bins, sets, leaf_indices)
-        leaves, weights, of_drawn = self._new_leaves(nodes, leaf_indices, duals, is_drawn)
-        edges = (leaves * weights).sum(axis=1)
-        trees = self._trees(nodes, leaves)
-        self._drawn_leaves.update(((tree, c), of_drawn[c]) for c, tree in enumerate(trees))
-        return list(map(Candidate, trees, range(n_channels), edges.tolist()))
 
     @property
     def _fractions(self) -> tuple[float, float]:

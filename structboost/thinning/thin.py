@@ -244,9 +244,7 @@ class _Path:
         # No tree has weight at this C or below.
         slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
         self.smallest_C = 1.0 / max(slope, 1e-300)
-
-    def values(self) -> list[float]:
-        return [self.smallest_C * _FACTOR**step for step in range(1, _N_STEPS + 1)]
+        self.values = [self.smallest_C * _FACTOR**step for step in range(1, _N_STEPS + 1)]
 
     def fit(self, C: float, start: _Fit | None) -> _Fit:
         return self._fit(self._rows.problem, C, start)
@@ -307,7 +305,7 @@ def _within_margin(path: _Path, margin: float, n_errors: float) -> tuple[list[_T
     def rise_of(trial: _Trial) -> float:
         return trial.record["loss_change"] + n_errors * trial.record["loss_change_error"]
 
-    for C in path.values():
+    for C in path.values:
         fit = path.fit(C, fit)
         trials.append(min(path.measured(fit, folds), key=rise_of))
         folds, rise = trials[-1].folds, rise_of(trials[-1])
@@ -327,7 +325,7 @@ def _of_size(path: _Path, n_trees: int) -> tuple[list[_Trial], str, bool]:
     """Find the largest C with at most so many trees."""
     best: _Fit | None = None
     low_C, high_C = path.smallest_C, 0.0
-    for C in path.values():
+    for C in path.values:
         fit = path.fit(C, best)
         if fit.n_trees > n_trees:
             high_C = C

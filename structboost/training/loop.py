@@ -258,7 +258,7 @@ class Loop:
         growth = self.rule.growth(family, n_rounds, n_channels, per_channel)
         if growth is None or others or not (n_rounds := booster.grow_rounds(kind, growth)):
             return 0
-        family.skip_drawn(n_rounds)
+        family.skip_rounds(n_rounds)
         selected = [np.zeros(0, np.int64)] * n_rounds
         if not self.is_trial:
             columns = [

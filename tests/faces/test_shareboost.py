@@ -146,7 +146,7 @@ def test_one_run_gives_the_models_of_the_whole_path():
     assert (np.diff(primals) <= 1e-9).all()
     # Compiled, the features are one linear function of each class.
     slow = model.model_.members["x"].learners.responses(X).T @ model.model_.matrix()
-    np.testing.assert_allclose(model.model_.compile().scores(X), slow, atol=1e-10)
+    np.testing.assert_allclose(model.model_.compile().raw_scores(X), slow, atol=1e-10)
     display = SparsityPathDisplay.from_estimator(model, X[1::2], y[1::2], name="features")
     assert (np.diff(display.n_learners) >= 0).all()
     assert display.n_learners[-1] in (11, 12)

@@ -160,27 +160,32 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
 def test_trees_share_the_weight_unless_told_otherwise():
     X, y = load_iris(return_X_y=True)
 
-    def fitted(formulation, weak_learner="tree", **others):
-        return StructBoost(
+    sizes = []
+    for formulation, weak_learner, ridge in (
+        ("one_slack", "tree", 1.0),
+        (OneSlack(ridge=0), "tree", 0.0),
+        ("one_slack", ["stump", "tree"], 1.0),
+    ):
+        trainer = StructBoost(
             MulticlassTask(3), C=30.0, formulation=formulation, weak_learner=weak_learner,
-            max_rounds=25, **others,
+            max_rounds=25,
         ).fit(X, y)  # fmt: skip
-
-    plain, few = fitted("one_slack"), fitted(OneSlack(ridge=0))
-    for trainer, ridge in ((plain, 1.0), (few, 0.0), (fitted("one_slack", ["stump", "tree"]), 1.0)):
         weights, scores = trainer.model_.weights, trainer.model_.scores(X)
         margins = 1.0 + scores - scores[np.arange(len(y)), y][:, None]
         margins[np.arange(len(y)), y] = 0.0
         risk = margins.max(axis=1).mean()
+        sizes.append(weights @ weights)
         assert trainer.objective_ == pytest.approx(
-            weights.sum() + 30.0 * (risk + 0.5 * ridge * weights @ weights), rel=1e-6
+            weights.sum() + 30.0 * (risk + 0.5 * ridge * sizes[-1]), rel=1e-6
         )
     # Much of the weight on few trees, or little on many.
-    sizes = [trainer.model_.weights @ trainer.model_.weights for trainer in (plain, few)]
     assert sizes[0] < 0.5 * sizes[1]
-    for stabilize, ridge, match in ((False, 1, "stabilize=True"), (True, -1, "ridge is -1")):
+    for options, match in (
+        ({"stabilize": False, "ridge": 1}, "stabilize=True"),
+        ({"ridge": -1}, "ridge is -1"),
+    ):
         with pytest.raises(ValueError, match=match):
-            fitted(OneSlack(stabilize=stabilize, ridge=ridge))
+            StructBoost(MulticlassTask(3), C=30.0, formulation=OneSlack(**options)).fit(X, y)
 
 
 def rows_of_nodes(codes, tree, rows):

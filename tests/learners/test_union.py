@@ -64,9 +64,7 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
 @pytest.mark.parametrize("scale", [1e-160, 1e160])
 def test_features_beyond_all_coefficients_are_named(scale):
     X = np.column_stack((np.ones(9), scale * np.arange(9)))
-    with pytest.raises(
-        TaskError, match=r"Feature 1 of X has values up to .*; scale the feature, or"
-    ):
+    with pytest.raises(TaskError, match=r"Feature 1 of X has values up to .*; scale the feature"):
         LinearFunctionFamily(X)
 
 

@@ -166,7 +166,7 @@ def test_wrong_width_and_infinity_are_named(classifier):
     with pytest.raises(ValueError, match="4 features"):
         classifier.model_.scores(X[:, :3])
     with pytest.raises(ValueError, match=r"features\[1\] has infinite"):
-        classifier.model_.compile().scores([[1, np.nan, 3, 4], [1, np.inf, 3, 4]])
+        classifier.model_.scores([[1, np.nan, 3, 4], [1, np.inf, 3, 4]])
 
 
 def test_convergence_display(classifier):

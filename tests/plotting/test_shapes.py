@@ -100,4 +100,4 @@ def test_holes_and_categories_are_drawn_beside_the_numbers():
     assert np.abs(sizes.get_xlim()).max() < 10
     rows = later_table(model, frame)
     expected = model.model_.members["x"].learners.responses(rows).T @ model.model_.matrix()
-    np.testing.assert_allclose(model.model_.compile().scores(rows), expected)
+    np.testing.assert_allclose(model.model_.compile().raw_scores(rows), expected)
