@@ -28,8 +28,6 @@ class ColumnScores(Scores):
     ----------
     oracle : SlackOracle
         Its columns have one term each.
-    first : int
-        Index of the first column.
 
     Attributes
     ----------
@@ -43,7 +41,7 @@ class ColumnScores(Scores):
 
     has_bounds = True
 
-    def __init__(self, oracle: SlackOracle, first: int = 0) -> None:
+    def __init__(self, oracle: SlackOracle) -> None:
         self.offsets = oracle.offsets
         self.layouts: list[KindLayout] = []
         self.n_scores = self.n_weights = 0
@@ -53,7 +51,6 @@ class ColumnScores(Scores):
         self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
         for kind, terms in oracle.columns.terms.items():
             n_rows, n_channels = int(self.offsets[kind][-1]), oracle.n_channels[kind]
-            terms = terms.take(terms.columns >= first)
             layout = KindLayout(
                 kind, n_rows, len(terms.columns), n_channels, True, False,
                 0, self.n_weights, self.n_scores,

@@ -108,8 +108,8 @@ class MSlackMaster(SlackProgramMaster):
         # How much more each example cost than its cuts knew, when it was visited last.
         self._excess = np.zeros(len(oracle.example_weights))
         self._step = 0.0
-        # Number of columns that the blocks have as features, and whether one of those was dropped.
-        self._n_known, self._dropped = oracle.n_columns, False
+        # Whether the blocks have the columns of now as features.
+        self._knows_columns = True
         # What divides the multipliers of the blocks; 0 where the linear program gave the duals.
         self._divisor = 0.0
 
@@ -131,13 +131,14 @@ class MSlackMaster(SlackProgramMaster):
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
         super().add_columns(terms, n_new)
+        self._knows_columns = False
         self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))
 
     @override
     def keep_columns(self, mask: NDArray[np.bool_]) -> None:
         super().keep_columns(mask)
         self._iterate = self._iterate[mask]
-        self._dropped = True
+        self._knows_columns = False
 
     @override
     def duals(self) -> dict[str, FloatArray]:
@@ -165,7 +166,10 @@ class MSlackMaster(SlackProgramMaster):
 
     def _solve_by_blocks(self, tolerance: float, most_passes: int) -> bool:
         """Step until the gap is at most ``tolerance``, and return whether it was reached."""
-        self._tell_columns()
+        if not self._knows_columns:
+            self._scores = ColumnScores(self.oracle)
+            self._blocks.change_features(self._scores)
+            self._knows_columns = True
         for pass_index in range(most_passes):
             self._take_proof()
             separated = self._look(self._iterate, self._due(pass_index), tolerance)
@@ -247,13 +251,3 @@ class MSlackMaster(SlackProgramMaster):
             self._step *= _LONGER
         elif of_blocks > _BALANCE * of_center:
             self._step *= _SHORTER
-
-    def _tell_columns(self) -> None:
-        n_columns = self.oracle.n_columns
-        if n_columns == self._n_known and not self._dropped:
-            return
-        self._scores, new = ColumnScores(self.oracle), None
-        if self._n_known and not self._dropped:
-            new = ColumnScores(self.oracle, self._n_known)
-        self._blocks.change_features(self._scores, new)
-        self._n_known, self._dropped = n_columns, False

@@ -55,6 +55,8 @@ _NEW_CUT = 1e-9
 # Sweeps after which the weights are added up anew: till then rounding is far below what a gap of
 # 0.1 % shows.
 _ADD_UP_EVERY = 10
+# What :meth:`Scores.place` gives, as fields of the cuts.
+_OF_SUPPORT = Cuts._fields[-5:]
 
 
 class BlockFrankWolfe:
@@ -178,18 +180,13 @@ class BlockFrankWolfe:
         self._offset, self._loss_scale = offset, loss_scale
         self._project()
 
-    def change_features(self, parts: Scores, added: Scores | None = None) -> None:
-        """Exchange the features of the scores, with the same cuts and multipliers and offset 0.
-
-        If features were only added, ``added`` has the new ones, since products are sums over
-        features.
-        """
-        old = self._cuts
-        products = np.zeros_like(old.products) if added is None else old.products
-        self._place(parts if added is None else added, np.zeros_like(old.products))
+    def change_features(self, parts: Scores) -> None:
+        """Exchange the features of the scores, with the same cuts and multipliers and offset 0."""
+        places = parts.place(self._cuts.support_score)
+        fields: dict[str, Any] = dict(zip(_OF_SUPPORT, places, strict=True))
+        self._parts, products = parts, np.zeros_like(self._cuts.products)
+        self._cuts = self._cuts._replace(products=products, **fields)
         self._fill_products(np.full(self.n_cuts, -1), self._cuts)
-        products = products + self._cuts.products
-        self._place(parts, products)
         self._offset, self._sums = np.zeros(parts.n_weights), np.zeros(parts.n_weights)
         self._add_up()
 
@@ -265,19 +262,6 @@ class BlockFrankWolfe:
         # A visit adds to the weights by small steps; the bound wants them exact.
         self._add_up()
         return mean
-
-    def _place(self, parts: Scores, products: FloatArray) -> None:
-        """Take the features of the cuts from ``parts``, and these products."""
-        feature, weight, length, bounded, is_sparse = parts.place(self._cuts.support_score)
-        self._cuts = self._cuts._replace(
-            products=products,
-            support_feature=feature,
-            support_weight=weight,
-            support_length=length,
-            support_bounded=bounded,
-            support_is_sparse=is_sparse,
-        )
-        self._parts = parts
 
     def _fill_products(self, old_indices: IntArray, old: Cuts) -> None:
         """Fill in the products of the cuts, with known ones by their ``numbers`` among ``old``.
