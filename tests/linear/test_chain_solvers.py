@@ -198,19 +198,6 @@ def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second, c
     assert warm.bound <= cold.primal * (1 + 1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", DUAL_AND_PRIMAL)
-def test_a_weight_of_two_is_an_example_twice(solver):
-    examples, ends = Problem(6), []
-    for rows, weights in (([*range(12)], [2.0] + [1.0] * 11), ([0, *range(12)], np.ones(13))):
-        X, Y = [examples.X[i] for i in rows], [examples.Y[i] for i in rows]
-        problem = solver(examples.task, X, Y, np.array(weights) / 13, active=["token"])
-        problem.begin(6.0)
-        improve(problem, 60)
-        ends.append((problem.primal, problem.bound))
-    assert ends[0] == pytest.approx(ends[1], rel=1e-5)
-
-
 @pytest.mark.parametrize("solver", DUAL_AND_PRIMAL)
 @pytest.mark.parametrize("has_steps", [False, True])
 def test_large_scores_and_empty_sequences_end_in_finite_weights(solver, has_steps):

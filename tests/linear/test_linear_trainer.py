@@ -8,16 +8,14 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.datasets import make_classification
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
-from structboost.errors import InterruptedFitWarning
 from structboost.linear.chain import DualChain
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.model.ensemble import model_marginals, model_predictions
+from structboost.model.ensemble import model_marginals
 from structboost.model.linear_members import weights_of
 from structboost.objectives.likelihood import log_losses
 from structboost.selection.folds import random_folds
@@ -197,15 +195,6 @@ def test_the_same_seed_gives_the_same_model():
     )
 
 
-def test_ctrl_c_keeps_the_rounds_before(monkeypatch):
-    X, Y = chain_data()
-    interrupt(monkeypatch, 3)
-    with pytest.warns(InterruptedFitWarning, match="after 2 rounds"):
-        trainer = chain_trainer(tol=1e-9).fit(X, Y)
-    assert trainer.interrupted_
-    assert len(model_predictions(trainer.task, trainer.model_, X)) == len(X)
-
-
 @pytest.mark.parametrize(("C", "round_"), [(30.0, 1), ("auto", 3)])
 def test_ctrl_c_before_there_is_a_model_is_raised(monkeypatch, C, round_):
     X, Y = chain_data()
@@ -224,12 +213,6 @@ def interrupt(monkeypatch, round_):
         improve(self)
 
     monkeypatch.setattr(DualChain, "improve", interrupted)
-
-
-def test_rounds_that_do_not_suffice_are_warned_of():
-    X, Y = chain_data()
-    with pytest.warns(ConvergenceWarning, match="max_rounds = 1"):
-        chain_trainer(tol=1e-6, max_epochs=1).fit(X, Y)
 
 
 def test_constant_features_get_no_weight():

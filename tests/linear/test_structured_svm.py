@@ -189,19 +189,6 @@ def test_a_path_takes_fewer_passes_than_fits_alone():
     assert sum(along[1:]) <= 0.7 * sum(alone[1:])
 
 
-def test_bound_on_edges_matters_and_is_kept():
-    bounded, free = (
-        StructuredSVM(task, C=30.0, random_state=0).fit(*chains(task)[1:3])
-        for task in (Chain(), FreeChain())
-    )
-    assert bounded.w_["edge"].shape == (3, 1)
-    assert free.w_["edge"].shape == (4, 1)
-    assert (bounded.w_["edge"] >= 0).all()
-    assert (bounded.w_["edge"] == 0).any()
-    assert free.w_["edge"][:3].min() < -0.01
-    assert bounded.objective_ > 1.01 * free.objective_
-
-
 def test_sample_weight_is_repetition():
     _, X, Y, _ = multiclass()
     times = np.arange(len(Y)) % 3
