@@ -220,7 +220,8 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
     def _trainer_settings(self) -> dict[str, Any]:
         """Parameters that are those of the trainer."""
         values = {"engine": StructBoost.engine, **self.get_params(deep=False)}
-        return {name: values[name] for name in _OF_TRAINER & values.keys() - {"weak_learner"}}
+        names = _OF_TRAINER & values.keys() - {"weak_learner", "objective"}
+        return {name: values[name] for name in names}
 
     def _keep(self, task: Task, fitted: Fitted, **attributes: Any) -> None:
         """Set the fitted attributes."""

@@ -170,6 +170,27 @@ class LogLoss(Pairwise):
 OBJECTIVES = {of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)}
 
 
+# Formulations of the objectives that a trainer takes; None is that of the trainer.
+_FORMULATIONS = {Hinge: None, ExponentialLoss: "exponential", L1LogLoss: "log"}
+
+
+def without_objective(trainer: Any) -> Any:
+    """Return a trainer that has the parameters of its objective as its own, if it has one."""
+    objective = trainer.objective
+    if objective is None:
+        return trainer
+    if type(objective) not in _FORMULATIONS:
+        raise TypeError(
+            f"objective is {shown(objective)}; give Hinge(), ExponentialLoss() or L1LogLoss() of "
+            "structboost.objectives, or another one as formulation."
+        )
+    copied = copy(trainer)
+    objective.give_to(copied)
+    copied.formulation = _FORMULATIONS[type(objective)] or copied.formulation
+    copied.objective = None
+    return copied
+
+
 def flat(face: Any) -> Any:
     """Return an estimator whose objective is a name, and has its parameters as flat ones.
 

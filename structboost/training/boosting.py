@@ -22,6 +22,7 @@ from structboost.model.ensemble import Ensemble, model_predictions
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
 from structboost.objectives.registry import FORMULATIONS, formulation_of
+from structboost.objectives.values import Objective, without_objective
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
@@ -95,6 +96,9 @@ class StructBoost(Trainer):
         (:class:`structboost.objectives.HingeBySize`).  ``"exponential"`` minimises the exponential
         loss over all outputs (:class:`structboost.objectives.Exponential`), and ``"log"`` maximises
         the conditional likelihood (:class:`structboost.objectives.ConditionalLikelihood`).
+    objective : Hinge, ExponentialLoss, L1LogLoss or None
+        An objective with parameters of its own, which take the place of those of the trainer, as
+        ``Hinge(C=10)`` of :class:`structboost.objectives.Hinge`.
     stabilize : bool
         False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool or None
@@ -184,11 +188,12 @@ class StructBoost(Trainer):
 
     task: Task
     _: KW_ONLY
-    C: float | str
+    C: Any = None
     tol: float = 0.01
     max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
     formulation: str | Formulation = "one_slack"
+    objective: Objective | None = None
     stabilize: bool = True
     exact: bool | None = None
     pricing: str | PricingRule = "own"
@@ -218,7 +223,7 @@ class StructBoost(Trainer):
         folds: Sequence[Fold] | None = None,
         can_split: bool = True,
         score: Score | None = None,
-    ) -> StructBoost:
+    ) -> Self:
         """Train on examples ``(X[i], Y[i])``.
 
         Parameters
@@ -262,6 +267,11 @@ class StructBoost(Trainer):
             the examples.
         """
         X, Y = by_position(X), by_position(Y)
+        trainer: StructBoost = without_objective(self)
+        if trainer is not self:
+            trainer.fit(X, Y, sample_weight, folds=folds, can_split=can_split, score=score)
+            self.__dict__.update(fitted_attributes(trainer))
+            return self
         if is_text(self.C, AUTO):
             tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
@@ -298,7 +308,7 @@ class StructBoost(Trainer):
             raise ValueError("Cs is empty; give at least one C.")
         if self.checkpoint is not None:
             raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
-        trainers = [unfitted_copy(self) for _ in Cs]
+        trainers = [unfitted_copy(without_objective(self)) for _ in Cs]
         for trainer, C in zip(trainers, Cs, strict=True):
             trainer.C = C
         _fit(trainers, by_position(X), by_position(Y), sample_weight)
@@ -352,7 +362,7 @@ class StructBoost(Trainer):
         return formulation.works_on_shards or works_in_threads(self.weak_learner)
 
     def _plan(self) -> Plan:
-        if isinstance(self.C, str):
+        if self.C is None or isinstance(self.C, str):
             raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
         return Plan(
             task=self.task,

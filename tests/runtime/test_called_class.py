@@ -69,7 +69,6 @@ class Inherits(ChainTask):
         (lambda: StructBoost(BinaryTask(), 10.0), "StructBoost: too many positional .*task, C"),
         (lambda: BinaryTask(2), "BinaryTask: too many positional arguments; it takes nothing"),
         (lambda: Inherits(2, n_tags=3), "Inherits: multiple values for argument 'n_tags'"),
-        (lambda: StructBoost(BinaryTask()), "StructBoost: missing .*'C'; it takes task, C"),
         (lambda: StructBoost.load("model"), "load of StructBoost: missing .*'task'; .* path, task"),
         (lambda: StructBoostTagger(epsilon=1e-3), "'epsilon'; tol=... is the gap"),
         (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_wine
 
 from structboost import (
     BinaryTask,
@@ -24,7 +25,14 @@ from structboost.contract import StackedParts
 from structboost.errors import InterruptedFitWarning, SolverError, TaskError
 from structboost.learners.base import Column
 from structboost.learners.pricing import BestCode, FreeSign, PerChannel, SharedOverChannels
-from structboost.objectives import Exponential, Logistic
+from structboost.objectives import (
+    Exponential,
+    ExponentialLoss,
+    Hinge,
+    L1LogLoss,
+    Logistic,
+    LogLoss,
+)
 from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded import NormBounded
 from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
@@ -377,3 +385,26 @@ def test_a_data_frame_of_a_shuffled_index_is_taken_by_position(C):
     )
     assert of_arrays.objective_ == of_frame.objective_
     assert of_arrays.predict(X) == of_frame.predict(frame)
+
+
+def test_an_objective_with_parameters_is_the_fit_of_these_parameters():
+    X, y = load_wine(return_X_y=True)
+    task, pairs = MulticlassTask(3), [
+        (Hinge(C=5.0, formulation="m_slack", tol=0.1), {"formulation": "m_slack", "tol": 0.1}),
+        (ExponentialLoss(C=5.0), {"formulation": "exponential"}),
+        (L1LogLoss(C=5.0), {"formulation": "log"}),
+    ]  # fmt: skip
+    for objective, flat in pairs:
+        given = StructBoost(task, objective=objective, max_rounds=2, random_state=0)
+        plain = StructBoost(task, C=5.0, max_rounds=2, random_state=0, **flat).fit(X, y)
+        for fitted in (given.fit(X, y), *given.path(X, y, [5.0])):
+            np.testing.assert_array_equal(fitted.model_.weights, plain.model_.weights)
+            assert fitted.C_ == 5.0
+        assert given.objective is objective
+        with pytest.raises(ValueError, match="C is given twice"):
+            StructBoost(task, C=2.0, objective=objective).fit(X, y)
+    for wrong in (LogLoss(), "hinge"):
+        with pytest.raises(TypeError, match=r"objective is .*; give Hinge\(\)"):
+            StructBoost(task, C=2.0, objective=wrong).fit(X, y)
+    with pytest.raises(TypeError, match="C is None"):
+        StructBoost(task).fit(X, y)
