@@ -184,7 +184,12 @@ class HingeProblem(LinearProblem):
     def _next_weights(self) -> FloatArray:
         """Add the cuts of the last pass, make steps on all, and return weights for the next one."""
         if self._last_pass is None:
-            self._first_passes()
+            # Passes in runs, if there are many examples and no cuts of another C.
+            if self._parts.n_examples >= _MANY_EXAMPLES and not self._solver.n_cuts:
+                for _ in range(_FIRST_PASSES):
+                    raise_if_interrupted()
+                    pass_in_runs(self.task, self._X, self._Y, self._parts, self._solver, _RUNS)
+                    self._n_first += 1
             return self._solver.weights.copy()
         n_added = self._solver.add(*self._last_pass)
         mean = self._solver.improve(
@@ -196,14 +201,6 @@ class HingeProblem(LinearProblem):
             return (1.0 - self._fraction_of_new) * self._best + self._fraction_of_new * mean
         # Without a better bound or cut, only the newest weights give more information.
         return self._solver.weights.copy()
-
-    def _first_passes(self) -> None:
-        """Make passes in runs, if there are many examples and no cuts of another C."""
-        if self._parts.n_examples >= _MANY_EXAMPLES and not self._solver.n_cuts:
-            for _ in range(_FIRST_PASSES):
-                raise_if_interrupted()
-                pass_in_runs(self.task, self._X, self._Y, self._parts, self._solver, _RUNS)
-                self._n_first += 1
 
 
 def pass_in_runs(

@@ -16,7 +16,7 @@ from structboost.contract.parts import StackedParts
 from structboost.learners.terms import Terms
 from structboost.objectives.slack_oracle import SlackOracle
 from structboost.runtime.compiled import compiled
-from structboost.solvers.linear_scores import KindLayout, Scores, starts_of
+from structboost.solvers.linear_scores import KindLayout, Places, Scores, starts_of
 
 
 class ColumnScores(Scores):
@@ -85,9 +85,7 @@ class ColumnScores(Scores):
         return np.maximum(sums, 0.0)
 
     @override
-    def place(
-        self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    def place(self, scores: IntArray) -> Places:
         of_kind, rows, channels = self.origins(scores)
         lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
         for index, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):

@@ -140,7 +140,11 @@ class CutProgram:
         solution, trouble = self._run()
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
-            solution, trouble = self._run_by_primal_simplex()
+            _, usual = self._highs.getOptionValue(_STRATEGY)
+            _checked(self._highs.clearSolver())
+            _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
+            solution, trouble = self._run()
+            _checked(self._highs.setOptionValue(_STRATEGY, usual))
         if trouble or solution is None:
             raise SolverError(
                 f"The restricted master with {len(self._sent)} cuts and {len(self._weight_at)} "
@@ -209,14 +213,6 @@ class CutProgram:
             )
         )  # fmt: skip
         self._sent = pool.numbers.copy()
-
-    def _run_by_primal_simplex(self) -> tuple[CutSolution | None, str]:
-        _, usual = self._highs.getOptionValue(_STRATEGY)
-        _checked(self._highs.clearSolver())
-        _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
-        status = self._run()
-        _checked(self._highs.setOptionValue(_STRATEGY, usual))
-        return status
 
     def _run(self) -> tuple[CutSolution | None, str]:
         """Solve and check, and return a description of the failure or an empty text."""

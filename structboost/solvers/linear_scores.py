@@ -33,6 +33,10 @@ class KindLayout(NamedTuple):
     first_score: int
 
 
+# First feature and weight, number, bound and sparsity of the features of scores.
+Places = tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]
+
+
 class Scores(ABC):
     """Base of features for block-coordinate Frank-Wolfe, described at :class:`LinearScores`.
 
@@ -56,9 +60,7 @@ class Scores(ABC):
         """Project bounded weights to ``max(A, 0)``, and return the others as they are."""
 
     @abstractmethod
-    def place(
-        self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    def place(self, scores: IntArray) -> Places:
         """First feature and weight, number, bound and sparsity of features of flat ``scores``."""
 
     def origins(self, scores: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -178,9 +180,7 @@ class LinearScores(Scores):
         return weights
 
     @override
-    def place(
-        self, scores: IntArray
-    ) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]:
+    def place(self, scores: IntArray) -> Places:
         of_kind, row, channel = self.origins(scores)
 
         def column(name: str) -> NDArray[Any]:
