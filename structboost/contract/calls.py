@@ -74,13 +74,8 @@ def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
         return stacked(task, X)
     except Exception as error:
         ends = [_raised(lambda i: task.stack([X[i]]), i) for i in (0, len(X) - 1)]
-        if len(X) > 1 and all(type(end) is type(error) for end in ends):
-            if isinstance(error, TaskError):
-                if "[x]" in str(error):
-                    raise
-                raise TaskError(
-                    f"{error}  If X is one input x, give [x] for one input x."
-                ) from error
+        is_of_all = len(X) > 1 and all(type(end) is type(error) for end in ends)
+        if is_of_all and not (isinstance(error, TaskError) and "[x]" in str(error)):
             raise TaskError(
                 f"The entries of X are not inputs of {type(task).__name__} "
                 f"({type(error).__name__}: {error}); X must be a sequence of inputs: give [x] for "

@@ -20,11 +20,10 @@ from structboost.inference.chain import Sequences, best_tags, sums_of_tags
 from structboost.tasks.base import BatchTask, exchange, indicator
 from structboost.tasks.checks import (
     as_array,
-    check_pairs_fit,
     checked_features,
     checked_labels,
-    forbidden_pairs,
     passes,
+    penalties,
     whole_vector,
 )
 from structboost.validation import (
@@ -188,7 +187,7 @@ class ChainTask(BatchTask):
         self.n_tags = checked_whole_number(n_tags, "n_tags")
         self.step_features = checked_flag(step_features, "step_features")
         self.vectors = checked_flag(vectors, "vectors")
-        self._pairs, self._first, self._last = _penalties(self.n_tags, forbidden)
+        self._pairs, self._first, self._last = penalties(forbidden, self.n_tags, "tags", ends=True)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
         self.kinds = {"token": PartKind(self.n_tags), "step": PartKind(self.n_tags**2)}
         if self.vectors:
@@ -455,25 +454,6 @@ def _piece(x: Any, first: int, last: int) -> Any:
     n = len(content[0])
     # Steps are one fewer than tokens.
     return tuple(table[first : last - (len(table) < n)] for table in content)
-
-
-def _penalties(
-    n_tags: int, forbidden: Iterable[tuple[int | None, int | None]]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return minus infinity on forbidden pairs, first tags and last tags, else 0."""
-    check_pairs_fit(n_tags, "tags")
-    pairs, first, last = np.zeros(n_tags**2), np.zeros(n_tags), np.zeros(n_tags)
-    for pair in forbidden_pairs(forbidden, n_tags, "tags", ends=True):
-        tag, following = pair
-        if tag is None and following is None:
-            raise TaskError("forbidden has (None, None); name a tag.")
-        if tag is None:
-            first[following] = -np.inf
-        elif following is None:
-            last[tag] = -np.inf
-        else:
-            pairs[tag * n_tags + following] = -np.inf
-    return pairs, first, last
 
 
 def _impossible(scores: StackedParts, sample: int) -> TaskError:

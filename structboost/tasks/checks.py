@@ -41,10 +41,16 @@ def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArra
     return real_array(costs, "costs", (*shape, "n_items" if n_items is None else n_items))
 
 
-def forbidden_pairs(
+def penalties(
     forbidden: Any, n: int, what: str, *, ends: bool = False
-) -> list[tuple[Any, Any]]:
-    """Return pairs of labels below ``n``, of which None means the start or the end if ``ends``."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return minus infinity on forbidden pairs of labels, first labels and last labels, else 0.
+
+    There are ``n`` labels, of which errors use the name ``what``.  None means the start or the end
+    if ``ends``.
+    """
+    check_pairs_fit(n, what)
+    table = np.zeros((n + 1, n + 1))
     try:
         pairs = [(first, second) for first, second in forbidden]
     except (TypeError, ValueError):
@@ -52,12 +58,14 @@ def forbidden_pairs(
             f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)]."
         ) from None
     for pair in pairs:
-        if not all((ends and end is None) or (is_whole(end) and 0 <= end < n) for end in pair):
+        is_pair = all((ends and end is None) or (is_whole(end) and 0 <= end < n) for end in pair)
+        if not is_pair or pair == (None, None):
             more = ", or None for the start or the end" if ends else ""
             raise TaskError(
                 f"forbidden has {shown(pair)}; give pairs of {what} in 0..{n - 1}{more}."
             )
-    return pairs
+        table[*(n if end is None else end for end in pair)] = -np.inf
+    return table[:n, :n].ravel(), table[n, :n].copy(), table[:n, n].copy()
 
 
 def check_pairs_fit(n: int, what: str) -> None:

@@ -15,7 +15,7 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
 from structboost.tasks.base import alone, indicator
-from structboost.tasks.checks import as_array, check_pairs_fit, checked_features, forbidden_pairs
+from structboost.tasks.checks import as_array, checked_features, penalties
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 _LOSSES = ("tokens", "segments")
@@ -83,10 +83,7 @@ class SegmentTask(Task):
         self.max_length = checked_whole_number(max_length, "max_length")
         self.loss_name = checked_choice(loss, "loss", _LOSSES)
         self.span_features = checked_flag(span_features, "span_features")
-        check_pairs_fit(self.n_labels, "labels")
-        self._forbidden = np.zeros(self.n_labels**2)
-        for pair in forbidden_pairs(forbidden, self.n_labels, "labels"):
-            self._forbidden[pair[0] * self.n_labels + pair[1]] = -np.inf
+        self._forbidden, *_ = penalties(forbidden, self.n_labels, "labels")
         of_label = PartKind(self.n_labels)
         self.kinds = {
             "token": of_label,

@@ -45,7 +45,7 @@ TWO_TABLES = dict(n_labels={"a": 2, "b": 2}, edges={"e": ("a", "b")})
         (ChainTask, dict(n_tags=3, forbidden=object()), "forbidden is <object.*; give pairs"),
         (ChainTask, dict(n_tags=3, forbidden=[object()]), "forbidden is .*<object.*; give pairs"),
         (ChainTask, dict(n_tags=2, forbidden=[(0, 2)]), r"forbidden has \(0, 2\)"),
-        (ChainTask, dict(n_tags=2, forbidden=[(None, None)]), "name a tag"),
+        (ChainTask, dict(n_tags=2, forbidden=[(None, None)]), r"forbidden has \(None, None\)"),
         (ChainTask, dict(n_tags=1e300), "n_tags is 1e.300; give a whole number"),
         (SegmentTask, dict(n_labels=0, max_length=2), "n_labels is 0"),
         (SegmentTask, dict(n_labels=2, max_length=1.5), "max_length is 1.5"),
