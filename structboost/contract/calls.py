@@ -12,7 +12,6 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.exactness import check_pass
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import OF_ARGMAX, joint_features
-from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts, of_kind
 from structboost.contract.results import (
     LARGEST,
@@ -156,9 +155,9 @@ def separation_of(
 
 
 def slack_separation(
-    task: HasSlacks, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
 ) -> Separation:
-    """Call :meth:`HasSlacks.separate_slacks` for all examples."""
+    """Call :meth:`Task.separate_slacks` for all examples."""
 
     def alone(i: int) -> Separation:
         return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)

@@ -15,7 +15,6 @@ from structboost.contract.calls import marginals, separation, slack_separation, 
 from structboost.contract.equality import deep_copy, deeply_equal
 from structboost.contract.exactness import Probe, beaten, check_same_parts, size_of
 from structboost.contract.listed_outputs import OutputCodes
-from structboost.contract.optional_methods import HasCodes, HasSlacks
 from structboost.contract.parts import StackedParts, stack_parts
 from structboost.contract.results import SLIP, loss_of
 from structboost.contract.separation import Separation, check_separation
@@ -343,10 +342,10 @@ class _Checker:
             if has_sums(task):
                 with suppress(TooManyOutputsError):
                     self._compare("marginals_batch", _summed, scores)
-            if isinstance(task, HasCodes) and task.exact_argmax:
+            if task.defines("codes") and task.exact_argmax:
                 check_codes(task, task.codes(Y), scores, whole.violations(scores))
-            if isinstance(task, HasSlacks):
-                self._check_slacks(task, whole, scores)
+            if task.defines("separate_slacks"):
+                self._check_slacks(whole, scores)
             if not deeply_equal(rows, before):
                 raise TaskError("A batch form changed the scores in place; work on a copy.")
         for i in range(len(Y)):
@@ -399,12 +398,12 @@ class _Checker:
                     f"stack(X) differs from parts(X[{{sample}}]) in the rows of kind {kind!r}.", i
                 )
 
-    def _check_slacks(self, task: HasSlacks, whole: Separation, scores: StackedParts) -> None:
+    def _check_slacks(self, whole: Separation, scores: StackedParts) -> None:
         """Check the outputs of the m-slack form, which give the 1-slack risk (Theorem 2.1)."""
         n, n_rows = len(self.Y), max(len(rows) for rows in scores.rows.values())
         is_small = self.task.exact_argmax and n_rows <= _MAX_ROWS_FOR_ALL_SLACKS
         limit = max(n_rows, n) ** 2 if is_small else 2 * n
-        separated = slack_separation(task, self.X, self.Y, scores, limit)
+        separated = slack_separation(self.task, self.X, self.Y, scores, limit)
         check_separation(self.task, separated, scores, "separate_slacks")
         weights = np.full(n, 1.0 / n)
         if separated.slacks is not None:

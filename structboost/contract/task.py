@@ -372,7 +372,7 @@ class Task(Described, ABC):
         TaskError
             Unless the task overrides it.
         """
-        raise TaskError(f"{type(self).__name__} has no part_labels(x, y), which this needs.")
+        raise _lacks(self, "part_labels(x, y)")
 
     def with_features(self, x: Any, features: Any) -> Any:
         """Return the input ``x`` with other features of the parts of :attr:`labelled_kind`.
@@ -394,7 +394,78 @@ class Task(Described, ABC):
         TaskError
             Unless the task overrides it.
         """
-        raise TaskError(f"{type(self).__name__} has no with_features(x, features).")
+        raise _lacks(self, "with_features(x, features)")
+
+    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+        """Return the codes of all outputs, and the indices of the true ones.
+
+        Exponential formulations need them.  All examples share one list of outputs, which are few.
+
+        Parameters
+        ----------
+        Y : sequence, shape (n_examples,)
+            True outputs.
+
+        Returns
+        -------
+        codes : OutputCodes
+            Codes, true outputs and losses.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
+        """
+        raise _lacks(self, "codes(Y)")
+
+    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the gain of each part at the first rank, and its weight.
+
+        Stage-wise ranking needs them, where outputs are orders of the parts.
+
+        Parameters
+        ----------
+        Y : sequence, shape (n_examples,)
+            True outputs.
+
+        Returns
+        -------
+        gains, weights : ndarray, shape (n_parts,)
+            Values of the parts of all examples, one after the other, without a unit.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
+        """
+        raise _lacks(self, "gains(Y)")
+
+    def separate_slacks(
+        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    ) -> Separation:
+        """Find violated outputs with a slack for each, where a loss is a sum of hinges.
+
+        The m-slack form (StructBoost, (14)) then has one slack for each hinge, such as one for each
+        pair of a ranking; that of other tasks has one for each example.
+
+        Parameters
+        ----------
+        X, Y, scores
+            As for :meth:`separate`.
+        limit : int
+            Approximate maximum number of outputs.
+
+        Returns
+        -------
+        separation : Separation
+            Its ``slacks`` and ``weights`` are set where an example has several slacks.
+
+        Raises
+        ------
+        TaskError
+            Unless the task overrides it.
+        """
+        raise _lacks(self, "separate_slacks(X, Y, scores, limit)")
 
     def predict(self, x: Any, scores: Any) -> Any:
         """Return the prediction for ``x`` that a user of the model gets, by default the argmax.
@@ -630,6 +701,13 @@ def check_is_task(task: Any) -> None:
         remedy = f", such as {task.__name__}(...)" if is_class else ""
         raise TypeError(f"task is {shown(task)}; give an instance of a subclass of Task{remedy}.")
     check_declared(getattr(task, "kinds", None))
+
+
+def _lacks(task: Task, method: str) -> TaskError:
+    return TaskError(
+        f"{type(task).__name__} has no {method}, which this formulation needs; define it, or use "
+        "formulation='one_slack'."
+    )
 
 
 def _below_declaration(cls: type[Task]) -> Iterator[type]:

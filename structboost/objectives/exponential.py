@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.optional_methods import codes_of
 from structboost.errors import SolverError, TaskError
 from structboost.files.schema import (
     Array,
@@ -103,7 +102,7 @@ class ExponentialMaster(SingleTermMaster):
     """Master of the exponential loss, where a column is one weak learner on one channel."""
 
     def __init__(self, problem: Problem, C: float, formulation: Exponential) -> None:
-        codes = codes_of(problem.task, problem.Y)
+        codes = problem.task.codes(problem.Y)
         super().__init__(problem.only_kind(), C)
         self.formulation = formulation
         self._random = problem.random_state

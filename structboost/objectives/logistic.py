@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.optional_methods import codes_of
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.master import SingleTermMaster
 from structboost.objectives.softmax_link import SoftmaxLink
@@ -70,7 +69,7 @@ class LogisticMaster(SingleTermMaster):
     max_idle_rounds = inf
 
     def __init__(self, problem: Problem, C: float, formulation: Logistic) -> None:
-        codes = codes_of(problem.task, problem.Y)
+        codes = problem.task.codes(problem.Y)
         super().__init__(problem.only_kind(), C)
         self.formulation = formulation
         self._code = codes.codes.astype(np.float64)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.exactness import check_found
-from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.task import Task
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Formulation, Problem
@@ -63,7 +62,7 @@ class MSlack(Formulation):
 
     @override
     def start(self, problem: Problem, C: float) -> SlackProgramMaster:
-        has_pairs = isinstance(problem.task, HasSlacks)
+        has_pairs = problem.task.defines("separate_slacks")
         return (SlackProgramMaster if has_pairs else MSlackMaster)(SlackOracle(problem), C)
 
 
@@ -80,7 +79,7 @@ class HingeBySize(OneSlack):
     def suited(self, task: Task, n_examples: int, C: float, *, is_plain: bool) -> Formulation:
         n_channels = sum(kind.n_channels for kind in task.kinds.values())
         smallest_C = max(_SMALLEST_C, _EXAMPLES_PER_CHANNEL * n_examples / n_channels)
-        has_slack_each = task.separates_in_batches and not isinstance(task, HasSlacks)
+        has_slack_each = task.separates_in_batches and not task.defines("separate_slacks")
         is_small = n_channels >= _FEWEST_CHANNELS and n_examples <= _MOST_EXAMPLES
         is_large_C = smallest_C <= C <= LARGEST_C
         if is_plain and self.stabilize and has_slack_each and is_small and is_large_C:

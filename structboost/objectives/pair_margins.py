@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, override
-from structboost.contract.optional_methods import codes_of
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.master import WeightedColumns
@@ -62,7 +61,7 @@ class PairColumns(WeightedColumns):
 
     def _make_pairs(self, problem: Problem, pairs: str) -> None:
         """Make the pairs of a type listed in ``PAIRS``, with codes of -1 and 1 if they are bits."""
-        codes = codes_of(problem.task, problem.Y)
+        codes = problem.task.codes(problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]
         self._kind = problem.only_kind()

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import separation, separation_of, slack_separation
 from structboost.contract.exactness import probe_argmax
-from structboost.contract.optional_methods import HasSlacks
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
@@ -47,7 +46,7 @@ class SlackOracle(ColumnOracle):
         """
         separated, violations, risk, scores = self.outputs_at(weights)
         problem = self._problem
-        if isinstance(problem.task, HasSlacks):
+        if problem.task.defines("separate_slacks"):
             separated = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
             violations = separated.violations(scores)
         slacks = np.arange(len(separated.losses)) if separated.slacks is None else separated.slacks

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.optional_methods import codes_of
 from structboost.learners.base import Growth
 from structboost.learners.leaf_sums import SURE, confident_leaves, sum_leaves
 from structboost.learners.tree_growth import fill_leaf_indices, grow
@@ -78,7 +77,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
     """Booster whose columns of a round all step from the same scores."""
 
     def __init__(self, problem: Problem, formulation: StageWiseLikelihood) -> None:
-        codes = codes_of(problem.task, problem.Y)
+        codes = problem.task.codes(problem.Y)
         self._code = csr_array(codes.codes.astype(np.float64))
         places = (self._code.indptr, self._code.indices)
         entries = *(indices.astype(np.int64) for indices in places), self._code.data

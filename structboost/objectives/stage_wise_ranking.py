@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.optional_methods import gains_of
 from structboost.errors import TaskError
 from structboost.objectives.base import Problem
 from structboost.objectives.newton_steps import NewtonBooster, NewtonSteps
@@ -65,7 +64,7 @@ class StageWiseRankingBooster(NewtonBooster):
         if len(problem.offsets) > 1:
             raise TaskError("This formulation needs a task with one kind of parts.")
         ((kind, starts),) = problem.offsets.items()
-        gains, weights = gains_of(problem.task, problem.Y)
+        gains, weights = problem.task.gains(problem.Y)
         if len(gains) != starts[-1]:
             raise TaskError(
                 f"gains(Y) gave {len(gains)} entries for {starts[-1]} items; give each item of a "

@@ -120,8 +120,8 @@ class CodeTask(TableTask):
         expected = np.exp(by_class - log_sums[:, None]) @ self.code.astype(np.float64)
         return Marginals({"x": expected}, log_sums)
 
+    @override
     def codes(self, Y: Sequence[Any]) -> OutputCodes:
-        """Return the codes of all classes, and which are true."""
         return OutputCodes(self.code, self.labels(Y), self.losses)
 
     def labels(self, Y: Sequence[Any]) -> IntArray:

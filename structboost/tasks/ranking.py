@@ -213,10 +213,10 @@ class RankingTask(Task):
         difference = SparseFeature(items, np.zeros(len(items), np.int64), weights[items])
         return Separation(losses, {"x": difference}, {"x": np.searchsorted(items, offsets)})
 
+    @override
     def separate_slacks(
         self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
     ) -> Separation:
-        """Find about ``limit`` violated pairs at most, each with a slack of its own."""
         if self._measure is not None:
             return self.separate(X, Y, scores)
         flat = scores.rows["x"][:, 0]
@@ -243,8 +243,8 @@ class RankingTask(Task):
             examples=query[most],
         )
 
+    @override
     def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-        """Return what each item is worth at the first rank, and its weight."""
         judged = [_judged(y, None, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
         grades = np.concatenate([_relevance(y) for y in Y])
@@ -376,8 +376,6 @@ def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
     TaskError if it is not of numbers, or has NaN.
     """
     array = as_array(y)
-    if array.ndim == 0:
-        raise _no_relevance(f"is {shown(y)}", sample)
     relevance = array.ravel()
     if (
         relevance.dtype.kind in "iu"
@@ -388,13 +386,13 @@ def _levels(y: Any, sample: int | None) -> tuple[IntArray, int]:
         # Without a sort: this runs for every cut.
         ranks = np.cumsum(np.bincount(relevance) > 0) - 1
         return ranks[relevance], int(ranks[-1]) + 1
-    if len(relevance) and relevance.dtype.kind not in "biuf":
-        raise _no_relevance(f"holds {relevance.dtype}, such as {shown(relevance[0])}", sample)
+    is_number = relevance.dtype.kind in "biuf"
+    wrong = relevance[np.isnan(relevance)] if is_number else relevance
+    if not array.ndim or len(wrong):
+        such = f", such as {shown(wrong[0])}" if len(wrong) else ""
+        raise TaskError(
+            f"{_name(sample)} holds {relevance.dtype}{such}; give numbers, larger for better.",
+            sample,
+        )
     values, levels = np.unique(relevance, return_inverse=True)
-    if len(values) and np.isnan(values[-1]):
-        raise _no_relevance("has NaN", sample)
     return levels.astype(np.int64), len(values)
-
-
-def _no_relevance(fault: str, sample: int | None) -> TaskError:
-    return TaskError(f"{_name(sample)} {fault}; give numbers, larger for better.", sample)
