@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -41,11 +42,8 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
 
 def stacked_in_order(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` as :func:`stacked` does, without a copy of ``OrderedRows``."""
-    try:
+    with _naming("stack", len(X), lambda i: task.stack([X[i]]), first):
         return task.stack(X)
-    except Exception as error:
-        _name_culprit(error, "stack", len(X), lambda i: task.stack([X[i]]), first)
-        raise
 
 
 def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
@@ -102,11 +100,8 @@ def separation(
     def alone(i: int) -> Separation:
         return task.separate(X if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
-    try:
+    with _naming("separate", len(Y), alone, first):
         result = task.separate(inputs, Y, with_truth)
-    except Exception as error:
-        _name_culprit(error, "separate", len(Y), alone, first)
-        raise
     if task.defines("separate"):
         check_separation(task, result, scores)
     if truth is not None and truth.counts_passes:
@@ -162,22 +157,14 @@ def slack_separation(
     def alone(i: int) -> Separation:
         return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
 
-    try:
+    with _naming("separate_slacks", len(Y), alone):
         return task.separate_slacks(X, Y, scores, limit)
-    except Exception as error:
-        _name_culprit(error, "separate_slacks", len(Y), alone)
-        raise
 
 
 def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
     """Call :meth:`Task.predict_batch` for all examples."""
-    try:
+    with _naming("argmax_batch", len(X), lambda i: task.predict_batch([X[i]], scores.only(i))):
         outputs = task.predict_batch(X, scores)
-    except Exception as error:
-        _name_culprit(
-            error, "argmax_batch", len(X), lambda i: task.predict_batch([X[i]], scores.only(i))
-        )
-        raise
     method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
     check_one_each(outputs, len(X), method)
     _check_outputs(task, X, scores, outputs)
@@ -221,13 +208,8 @@ def marginals(
     examples.  TaskError, which names the example, if shapes are wrong, or values not finite.
     """
     n = len(X)
-    try:
+    with _naming("marginals_batch", n, lambda i: task.marginals_batch([X[i]], scores.only(i))):
         result = task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
-    except Exception as error:
-        _name_culprit(
-            error, "marginals_batch", n, lambda i: task.marginals_batch([X[i]], scores.only(i))
-        )
-        raise
     if not isinstance(result, Marginals):
         raise TaskError(f"marginals_batch gave {shown(result)}; give Marginals{hint(result)}.")
     for kind in task.kinds:
@@ -244,13 +226,8 @@ def log_sums(
 
     TaskError if the shape is wrong, or values are not finite; the message names the example.
     """
-    try:
+    with _naming("log_sums_batch", len(X), lambda i: task.log_sums_batch([X[i]], scores.only(i))):
         result = task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
-    except Exception as error:
-        _name_culprit(
-            error, "log_sums_batch", len(X), lambda i: task.log_sums_batch([X[i]], scores.only(i))
-        )
-        raise
     _check_log_sums(result, len(X))
     return result
 
@@ -291,19 +268,22 @@ def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
             on_example("joint_feature", i, task.joint_feature, x, y)
 
 
-def _name_culprit(
-    error: Exception, method: str, n: int, alone: Callable[[int], Any], first: int = 0
-) -> None:
+@contextmanager
+def _naming(method: str, n: int, alone: Callable[[int], Any], first: int = 0) -> Iterator[None]:
     """Name in an error of a batch form the example that raises it alone as well.
 
     ``alone`` calls the method for one of the ``n`` examples, the first of which has index
     ``first``.  A TaskError that begins with X or Y is about all of them.
     """
-    is_of_all = isinstance(error, TaskError) and str(error).startswith(("X ", "Y "))
-    if not names_examples(error) and not is_of_all:
-        culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
-        note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
-    count_examples_from(error, first)
+    try:
+        yield
+    except Exception as error:
+        is_of_all = isinstance(error, TaskError) and str(error).startswith(("X ", "Y "))
+        if not names_examples(error) and not is_of_all:
+            culprit = next((i for i in range(n) if type(_raised(alone, i)) is type(error)), None)
+            note_examples(error, method, *((0, n - 1) if culprit is None else (culprit, culprit)))
+        count_examples_from(error, first)
+        raise
 
 
 def _raised(alone: Callable[[int], Any], i: int) -> Exception | None:

@@ -23,7 +23,7 @@ from structboost.contract.results import (
     hint,
     loss_of,
 )
-from structboost.errors import TaskError, note_examples
+from structboost.errors import TaskError, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
@@ -233,18 +233,13 @@ class KeptTruth:
         has_losses = self._has_losses
         indices = range(len(Y)) if self._indices is None else self._indices
 
-        outputs, i = [], 0
+        def best(i: int, x: Any) -> Any:
+            def loss(output: Any) -> float:
+                return 0.0 if has_losses else loss_of(task, i, Y[i], output)
 
-        def loss(output: Any) -> float:
-            return 0.0 if has_losses else loss_of(task, i, Y[i], output)
+            return self._listings.best(indices[i], task, x, scores.example(i), loss)
 
-        try:
-            for i, x in enumerate(X):
-                outputs.append(self._listings.best(indices[i], task, x, scores.example(i), loss))
-        except Exception as error:
-            note_examples(error, "argmax", i, i)
-            raise
-        return outputs
+        return [on_example("argmax", i, best, i, x) for i, x in enumerate(X)]
 
     def of_examples(self, examples: Sequence[int], rows: Mapping[str, IntArray]) -> KeptTruth:
         """Return the part of the cache for some examples, which have these ascending rows."""
@@ -268,11 +263,7 @@ def stacked_loss_scores(
     """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
     added: dict[str, list[NDArray[Any]]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        try:
-            value = task.loss_scores(x, y)
-        except Exception as error:
-            note_examples(error, "loss_scores", i, i)
-            raise
+        value = on_example("loss_scores", i, task.loss_scores, x, y)
         if value is None and not i:
             return None
         by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)

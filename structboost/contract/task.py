@@ -34,7 +34,7 @@ from structboost.contract.parts import (
 )
 from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation
-from structboost.errors import TaskError, note_examples
+from structboost.errors import TaskError, note_examples, on_example
 from structboost.runtime.described import Described
 from structboost.validation import shown
 
@@ -310,14 +310,9 @@ class Task(Described, ABC):
         expected: dict[str, list[FloatArray]] = {kind: [] for kind in self.kinds}
         log_sums = np.empty(len(X))
         for i, x in enumerate(X):
-            rows, method = scores.example(i), "marginals"
-            try:
-                means = self.marginals(x, rows)
-                method = "log_sum"
-                log_sum = self.log_sum(x, rows)
-            except Exception as error:
-                note_examples(error, method, i, i)
-                raise
+            rows = scores.example(i)
+            means = on_example("marginals", i, self.marginals, x, rows)
+            log_sum = on_example("log_sum", i, self.log_sum, x, rows)
             log_sums[i] = real_number(log_sum, "log_sum(X[{sample}], scores)", i)
             for kind, blocks in expected.items():
                 of_parts = of_kind(self.kinds, means, kind, i, "marginals")
@@ -499,14 +494,9 @@ class Task(Described, ABC):
         """
         if not self.defines("predict"):
             return self.argmax_batch(X, scores)
-        outputs, i = [], 0
-        try:
-            for i, x in enumerate(X):
-                outputs.append(self.predict(x, scores.example(i)))
-        except Exception as error:
-            note_examples(error, "predict", i, i)
-            raise
-        return outputs
+        return [
+            on_example("predict", i, self.predict, x, scores.example(i)) for i, x in enumerate(X)
+        ]
 
     def stack(self, X: Sequence[Any]) -> StackedParts:
         """Return the features of the parts of all inputs.
@@ -526,13 +516,7 @@ class Task(Described, ABC):
         TaskError
             If ``X`` is empty, or the parts of an input are malformed; the message names the input.
         """
-        parts: list[Any] = []
-        try:
-            for x in X:
-                parts.append(self.parts(x))
-        except Exception as error:
-            note_examples(error, "parts", len(parts), len(parts))
-            raise
+        parts = [on_example("parts", i, self.parts, x) for i, x in enumerate(X)]
         return stack_parts(self.kinds, parts)
 
     def argmax_batch(
