@@ -187,19 +187,6 @@ def check_declared(kinds: Any) -> None:
             raise TaskError(f"task.kinds[{kind!r}] is {part!r}; give a PartKind.")
 
 
-def check_known(
-    kinds: Mapping[str, PartKind], result: Mapping[str, Any], method: str, i: int
-) -> None:
-    """Raise TaskError if the result of a method for example ``i`` has an unknown kind."""
-    unknown = [kind for kind in result if kind not in kinds]
-    if unknown:
-        raise TaskError(
-            f"{method}(X[{{sample}}], y) has an entry for {unknown[0]!r}; the kinds of the task "
-            f"are {list(kinds)}.",
-            i,
-        )
-
-
 def _numbers(value: Any, kind: str, i: int) -> NDArray[Any]:
     """Return the parts of example ``i`` as an array of real numbers."""
     block = on_example("parts", i, np.asarray, value)

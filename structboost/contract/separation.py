@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
-from structboost.contract.parts import StackedParts, check_known, of_kind
+from structboost.contract.parts import StackedParts, of_kind
 from structboost.contract.results import (
     LARGEST,
     check_finite,
@@ -267,11 +267,11 @@ def stacked_loss_scores(
         if value is None and not i:
             return None
         by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
-        check_known(task.kinds, by_kind, "loss_scores", i)
-        if i and by_kind.keys() != added.keys():
+        known = added if i else task.kinds
+        if by_kind.keys() - task.kinds.keys() or (i and by_kind.keys() != added.keys()):
             raise TaskError(
-                f"loss_scores(X[{{sample}}], y) has the kinds {list(by_kind)}, and those of the "
-                f"first example {list(added)}; give the same for all.",
+                f"loss_scores(X[{{sample}}], y) has the kinds {list(by_kind)}; give those of "
+                f"{'the first example' if i else 'the task'}, {list(known)}.",
                 i,
             )
         for kind, rows in by_kind.items():

@@ -49,14 +49,7 @@ def most_violated_label_set(scores: ArrayLike, truth: ArrayLike, loss: str) -> I
     table, shape = rows(scores, "scores", "n_labels")
     true = whole_array(truth, "truth", shape, 2).reshape(table.shape)
     checked_choice(loss, "loss", ("hamming", "subset", "f1"))
-    if loss == "hamming":
-        augmented = table + (1 - 2 * true) / table.shape[1]
-        return np.asarray(augmented > 0, np.int64).reshape(shape)
-    if loss == "subset":
-        return most_violated_subset(table, true).reshape(shape)
-    labels = np.empty(table.shape, np.int64)
-    most_violated_f1(table, true, labels)
-    return labels.reshape(shape)
+    return most_violated_sets(table, true, loss).reshape(shape)
 
 
 def max_expected_f1(probabilities: ArrayLike) -> IntArray:
@@ -94,11 +87,15 @@ def max_expected_f1(probabilities: ArrayLike) -> IntArray:
     return labels.reshape(shape)
 
 
-def most_violated_subset(scores: FloatArray, truth: IntArray) -> IntArray:
-    """Find the sets of highest score plus 1 where they are not the truth, row by row.
-
-    Either the best set, or the truth with the label turned that costs least.
-    """
+def most_violated_sets(scores: FloatArray, truth: IntArray, loss: str) -> IntArray:
+    """Find sets row by row, as :func:`most_violated_label_set` does."""
+    if loss == "f1":
+        labels = np.empty(scores.shape, np.int64)
+        most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, labels)
+        return labels
+    if loss == "hamming":
+        return np.asarray(scores + (1 - 2 * truth) / scores.shape[1] > 0, np.int64)
+    # Either the best set, or the truth with the label turned that costs least.
     best = (scores > 0).astype(np.int64)
     right = np.flatnonzero((best == truth).all(axis=1))
     costs = np.abs(scores[right])

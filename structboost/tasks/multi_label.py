@@ -17,11 +17,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
 from structboost.inference.arguments import not_negative
-from structboost.inference.multi_label import (
-    best_expected_f1,
-    most_violated_f1,
-    most_violated_subset,
-)
+from structboost.inference.multi_label import best_expected_f1, most_violated_sets
 from structboost.tasks.checks import as_array
 from structboost.tasks.tables import TableTask
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
@@ -196,18 +192,13 @@ class MultiLabelTask(TableTask):
             return np.asarray(self.sets[np.argmax(by_set, axis=1)])
         if truth is None:
             return (scores > 0).astype(np.int64)
-        if self.loss_name == "hamming":
+        if self._costs is not None:
             return (scores + self._gains(truth) > 0).astype(np.int64)
-        if self.loss_name == "subset":
-            return most_violated_subset(scores, truth)
-        best = np.empty_like(truth)
-        most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, best)
-        return best
+        return most_violated_sets(scores, truth, self.loss_name)
 
     def _gains(self, truth: IntArray) -> FloatArray:
         """Compute the Hamming loss of taking each label less that of leaving it out."""
-        if self._costs is None:
-            return np.asarray((1 - 2 * truth) / self.n_labels)
+        assert self._costs is not None
         missing, excess = self._costs
         return np.asarray(np.where(truth == 1, -missing, excess))
 
