@@ -267,11 +267,11 @@ def stacked_loss_scores(
         if value is None and not i:
             return None
         by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
-        known = added if i else task.kinds
+        kinds = added if i else task.kinds
         if by_kind.keys() - task.kinds.keys() or (i and by_kind.keys() != added.keys()):
             raise TaskError(
                 f"loss_scores(X[{{sample}}], y) has the kinds {list(by_kind)}; give those of "
-                f"{'the first example' if i else 'the task'}, {list(known)}.",
+                f"{'the first example' if i else 'the task'}, {list(kinds)}.",
                 i,
             )
         for kind, rows in by_kind.items():
