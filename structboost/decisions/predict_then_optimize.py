@@ -21,7 +21,6 @@ from structboost.faces.parameters import estimator
 from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.saved import SavedToFile
 from structboost.learners.families import WeakLearners
-from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
@@ -36,8 +35,8 @@ from structboost.validation import (
 )
 
 
-@estimator
-class PredictThenOptimize(SavedToFile, NamesArguments, BaseEstimator):
+@estimator()
+class PredictThenOptimize(SavedToFile, BaseEstimator):
     """Predict the costs of a decision so that the decision is good (SPO+ with a certificate).
 
     Features are standardised, and costs are scaled by their standard deviation.  Missing features
@@ -270,8 +269,8 @@ class PredictThenOptimize(SavedToFile, NamesArguments, BaseEstimator):
 
     @override
     def save(self, path: str | PathLike[str]) -> None:
-        check_is_fitted(self)
-        self._model.save(path, plain_parameters(self))
+        check_is_fitted(self, "trainer_")
+        self._model.save(path, plain_parameters(self.get_params(deep=False)))
 
     @classmethod
     def load(cls, path: str | PathLike[str], problem: Any) -> Self:

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import field
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
 from structboost.errors import warn_user
 from structboost.faces.constant_model import without_learners
-from structboost.faces.parameters import estimator, is_same
+from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Fitted, Recipe
-from structboost.faces.saved import SavedEstimator
+from structboost.faces.saved import load_estimator, save_estimator
+from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import whole_number
 from structboost.learners.families import WeakLearners
 from structboost.learners.pricing import PricingRule
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
-from structboost.runtime.called_class import NamesArguments
+from structboost.objectives.values import OBJECTIVES, Objective
+from structboost.runtime.called_class import set_params
 from structboost.selection.folds import Fold
 from structboost.selection.scoring import Score, score_by
-from structboost.training.boosting import Callback, StructBoost
-from structboost.training.history import coverage_in_words, ending_in_words
-from structboost.validation import checked_flag, checked_fraction, checked_whole_number, shown
+from structboost.training.boosting import StructBoost
+from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
+from structboost.validation import (
+    checked_flag,
+    checked_fraction,
+    checked_whole_number,
+    is_same,
+    shown,
+)
 
 # Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = (
@@ -38,12 +46,20 @@ _CHOSEN = (
     "category_penalty_",
     "theta_", "theta_path_", "theta_path_end_",
 )  # fmt: skip
-# Parameters that an estimator passes on unchanged, if it has them.
-_OF_TRAINER = frozenset(inspect.signature(StructBoost).parameters)
+# Choices that the text of a fitted estimator names, in its words.
+_IN_WORDS = {
+    "learning_rate_": "learning rate", "max_features_": "max_features", "max_depth_": "depth",
+    "category_penalty_": "category_penalty",
+}  # fmt: skip
+# Parameters of the trainer that are those of an estimator, or of its objective.
+_OF_TRAINER = (
+    "C", "tol", "max_rounds", "stabilize", "exact", "pricing", "columns_per_channel", "spread",
+    "random_state", "engine", "n_jobs", "checkpoint", "verbose", "callbacks",
+)  # fmt: skip
 
 
-@estimator
-class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
+@estimator()
+class BoostedFace(BaseEstimator):
     """Base of the scikit-learn estimators on top of :class:`structboost.StructBoost`.
 
     Parameters
@@ -51,9 +67,6 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
     weak_learner : str, callable or list of these
         Family of weak learners, or the union of several, as ``["linear", "stump"]``
         (:class:`structboost.StructBoost`).
-    exact : bool or None
-        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
-        None means all, if there are at most 20,000 rows.
     early_stopping : bool
         Whether to hold out a part of the training set, stop when its error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  Where errors are equal, the best is
@@ -74,9 +87,6 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
         one core, and warn if it means several.
     verbose : int
         1 shows a progress bar.
-    callbacks : sequence of callables, optional
-        Each is called as ``callback(record, trainer)`` after every round; one that returns True
-        stops training.
 
     Attributes
     ----------
@@ -110,18 +120,21 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
         Fraction of the total weight on each feature.
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
+    learner_ : str
+        Names of the families of weak learners in the model.
+    formulation_ : str
+        Formulation that trained, empty for one linear function without boosting.
     """
 
     weak_learner: WeakLearners = "stump"
-    exact: bool | None = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 10
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
-    callbacks: Sequence[Callback] | None = None
 
+    model_: Ensemble = field(init=False)
     task_: Task = field(init=False)
     history_: list[dict[str, Any]] = field(init=False)
     objective_: float = field(init=False)
@@ -130,8 +143,111 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
     temperature_: float | None = field(init=False)
     n_iter_: int = field(init=False)
 
-    # A parameter of some classes.
+    # Names of objectives, and the parameters of these that the constructor takes, too.
+    _objectives: ClassVar[tuple[str, ...]] = ()
+    _flat_names: ClassVar[tuple[str, ...]] = ()
+    # Parameters of some classes.
+    objective = None
     scoring = None
+    max_iter: ClassVar[Any] = None
+
+    if TYPE_CHECKING:
+
+        def __init__(self, objective: Any = ..., **parameters: Any) -> None: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by their names.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether those of an objective are added, as ``objective__C``.
+
+        Returns
+        -------
+        parameters : dict of str to object
+            Parameters of the objective that were set by their own names are among them.
+        """
+        values: dict[str, Any] = super().get_params(deep)
+        flat = {name: getattr(self, name) for name in self._flat_names}
+        return values | {name: value for name, value in flat.items() if value is not None}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, where ``objective__C`` makes an objective of a name.
+
+        Parameters
+        ----------
+        **params
+            Parameters of the estimator, and of its objective by their names or after
+            ``objective__``.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.  The message names the closest one.
+        """
+        name = params.get("objective", self.objective)
+        if any(of.startswith("objective__") for of in params) and name in self._objectives:
+            params["objective"] = OBJECTIVES[name]()
+        flat = {of: params.pop(of) for of in self._flat_names if of in params}
+        updated: Self = set_params(self, **params)
+        self.__dict__.update(flat)
+        return updated
+
+    def save(self, path: str | PathLike[str]) -> None:  # noqa: D102
+        save_estimator(self, path, self._facts())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:  # noqa: D102
+        loaded: Self = load_estimator(cls, path)
+        return loaded
+
+    save.__doc__ = LoadedFromFile.save.__doc__
+    load.__func__.__doc__ = LoadedFromFile.load.__doc__  # type: ignore[attr-defined]
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a file holds beside the model and the parameters."""
+        raise NotImplementedError
+
+    def _restore(self, facts: Mapping[str, Any]) -> None:
+        """Set the fitted attributes from the model and its metadata, which may be damaged."""
+        raise NotImplementedError
+
+    @property
+    def learner_(self) -> str:
+        """Names of the families of weak learners in the model."""
+        check_is_fitted(self)
+        return self.model_.families
+
+    @property
+    def formulation_(self) -> str:
+        """Formulation of the fit, empty if one linear function was fitted without boosting."""
+        check_is_fitted(self)
+        return str(self.model_.metadata.get("formulation", ""))
+
+    @override
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = str(super().__repr__(N_CHAR_MAX))
+        if self._objectives and "objective=" not in text:
+            name, arguments = text.split("(", 1)
+            comma = "" if arguments.startswith(")") else ", "
+            text = f"{name}(objective={self.objective!r}{comma}{arguments}"
+        return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
+
+    def _summary(self) -> str:
+        """Describe objective, weak learners, choices and ending of the fit in words."""
+        values = vars(self)
+        choices = [f"{of} {values[name]:.3g}" for name, of in _IN_WORDS.items() if name in values]
+        if self.temperature_ is not None:
+            choices.append(f"temperature {self.temperature_:.3g}")
+        minimised = values["minimised_"]
+        formulation = self.formulation_ if minimised == "hinge" else ""
+        return fit_in_words(self, minimised, self.n_iter_, formulation, choices)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -210,18 +326,11 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
             type(self).__name__,
             self.weak_learner,
             formulation,
-            self._trainer_settings | settings,
+            trainer_settings(self) | settings,
             patience=self.n_iter_no_change,
             pricing=prices,
             shares_learners=are_shared,
         )
-
-    @property
-    def _trainer_settings(self) -> dict[str, Any]:
-        """Parameters that are those of the trainer."""
-        values = {"engine": StructBoost.engine, **self.get_params(deep=False)}
-        names = _OF_TRAINER & values.keys() - {"weak_learner", "objective"}
-        return {name: values[name] for name in names}
 
     def _keep(self, task: Task, fitted: Fitted, **attributes: Any) -> None:
         """Set the fitted attributes."""
@@ -261,6 +370,14 @@ class BoostedFace(SavedEstimator, NamesArguments, BaseEstimator):
             return twin, fold.held_X, as_given(fold.held_Y)
 
         return score_by(scoring, held_out)
+
+
+def trainer_settings(face: BoostedFace, objective: Objective | None = None) -> dict[str, Any]:
+    """Return the parameters of the trainer, which are those of a face and of its objective."""
+    values = {"engine": StructBoost.engine, "callbacks": None}
+    for of in (face, objective):
+        values |= {} if of is None else of.get_params(deep=False)
+    return {name: values[name] for name in _OF_TRAINER if name in values}
 
 
 def facts_of_fit(face: BoostedFace) -> dict[str, Any]:

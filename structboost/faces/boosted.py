@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from structboost._typing import override
 from structboost.contract.task import Task
-from structboost.faces.classifiers import TaxonomyClassifier
-from structboost.faces.objectives import ObjectiveFace, recipe_of
+from structboost.faces.classifiers import BoostedClassifier
+from structboost.faces.objectives import (
+    HINGE,
+    L1_LOG_LOSS,
+    LOG_LOSS,
+    Objectives,
+    checked_parameters,
+    recipe_of,
+)
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
-from structboost.learners.families import WeakLearners
 from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.pricing import RULES, PricingRule
 from structboost.objectives.stage_wise_likelihood import StageWiseLikelihood
 from structboost.tasks.taxonomy import TaxonomyTask
-from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice
 
 
-@estimator
-class StructBoostClassifier(ObjectiveFace, TaxonomyClassifier):
+@estimator(Objectives)
+class StructBoostClassifier(BoostedClassifier):
     """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
 
     By default it boosts trees stage-wise for the likelihood of the labels
@@ -26,13 +33,9 @@ class StructBoostClassifier(ObjectiveFace, TaxonomyClassifier):
     needs no C and has no certificate (docs/decisions.md).  ``objective="hinge"``
     minimises the hinge loss over stumps, to a certified gap.  Engines of several processes need it.
 
-    Parameters
-    ----------
-    pricing : {"own", "best", "label_augmented"} or PricingRule
-        Whether each channel has separate weak learners, or all share them.
-        ``"label_augmented"`` needs a taxonomy: stumps on the input augmented with the label code
-        (:class:`structboost.learners.label_augmented.LabelAugmented`; StructBoost, end of section
-        3.4).
+    With a taxonomy, ``pricing="label_augmented"`` of an objective takes stumps on the input
+    augmented with the label code (:class:`structboost.learners.label_augmented.LabelAugmented`;
+    StructBoost, end of section 3.4).
 
     Examples
     --------
@@ -46,17 +49,20 @@ class StructBoostClassifier(ObjectiveFace, TaxonomyClassifier):
     (1, 3)
     """
 
-    # Repeated, because the other base class has a different default.
-    weak_learner: WeakLearners = AUTO
+    taxonomy: Any = None
+    monotonic_cst: Any = None
+
+    _objectives = (LOG_LOSS, HINGE, "svm", "exponential", L1_LOG_LOSS)
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        face = self._checked()
+        objective = checked_parameters(self)
+        rule = getattr(objective, "pricing", "own")
 
         def pricing(task: Task) -> str | PricingRule:
-            if isinstance(face.pricing, PricingRule):
-                return face.pricing
-            name = checked_choice(face.pricing, "pricing", (*RULES, "label_augmented"))
+            if isinstance(rule, PricingRule):
+                return rule
+            name = checked_choice(rule, "pricing", (*RULES, "label_augmented"))
             if name != "label_augmented":
                 return name
             if not isinstance(task, TaxonomyTask):
@@ -66,4 +72,4 @@ class StructBoostClassifier(ObjectiveFace, TaxonomyClassifier):
             return LabelAugmented()
 
         steps = StageWiseLikelihood()
-        return recipe_of(face, steps, pricing=pricing, tries_long_steps=True)
+        return recipe_of(self, objective, steps, pricing=pricing, tries_long_steps=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -19,7 +20,7 @@ from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
 from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.columns import Columns
-from structboost.faces.label_types import LabelledClassifier, label_vector, saved_classes
+from structboost.faces.label_types import accuracy, label_vector, saved_classes
 from structboost.faces.labels import (
     classes_in_place,
     classification_examples,
@@ -42,18 +43,42 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask, saved_tree
+from structboost.training.boosting import Callback
 from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import rows_of
 
 
-@estimator
-class BoostedClassifier(LabelledClassifier, TableFace):
+class RoundsOfStumps:
+    """Parameters of classifiers that no objective has.
+
+    Parameters
+    ----------
+    exact : bool or None
+        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None means all, if there are at most 20,000 rows.
+    callbacks : sequence of callables, optional
+        Each is called as ``callback(record, trainer)`` after every round; one that returns True
+        stops training.
+    """
+
+    exact: bool | None = None
+    callbacks: Sequence[Callback] | None = None
+
+
+@estimator()
+class BoostedClassifier(ClassifierMixin, TableFace):
     """Base of boosted classifiers.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
+    taxonomy : nested dicts, edges, paths or networkx.DiGraph, optional
+        Tree whose leaves are the labels, as ``{"animal": ["cat", "dog"]}`` or in another form
+        of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
+        ancestors, and a wrong class costs the height of the first common ancestor
+        (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
+        expected cost is predicted.
 
     Attributes
     ----------
@@ -201,7 +226,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
 
     def _task(self, classes: NDArray[Any], seed: int) -> Task:
         """Return the task for these classes."""
-        return classification_task(classes.tolist())
+        return classification_task(list(classes), self.taxonomy)
 
     def _folds(self, examples: Examples) -> list[Fold]:
         X, Y, counts = examples.X, examples.Y, examples.counts
@@ -248,8 +273,7 @@ class BoostedClassifier(LabelledClassifier, TableFace):
     def _check_probabilities(self) -> bool:
         """Return True, or raise AttributeError if there are no probabilities."""
         if not self._has_probabilities():
-            objective = getattr(self, "objective", None)
-            likelihood = "objective='log_loss', or " if objective not in (None, "log_loss") else ""
+            likelihood = "objective='log_loss', or " if self._objectives else ""
             raise AttributeError(
                 f"This {type(self).__name__} minimised a loss that has no probabilities; take "
                 f"{likelihood}CalibratedClassifierCV of scikit-learn on top of it."
@@ -321,6 +345,30 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         expected = self._probabilities(decided) @ costs
         return np.asarray(self.classes_[expected.argmin(axis=1)])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the fraction of samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        y : array-like, shape (n_samples,)
+            True labels, in any form that ``fit`` takes.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample.
+
+        Returns
+        -------
+        accuracy : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If lengths differ, or labels or weights are out of their range.
+        """
+        return accuracy(self, X, y, sample_weight)
+
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Iterate over the scores after each round, with the weights of that round.
 
@@ -391,27 +439,6 @@ class BoostedClassifier(LabelledClassifier, TableFace):
         if metadata.get("tree") is not None:
             return TaxonomyTask(saved_tree(metadata["tree"], n_classes))
         return classification_task(self.classes_.tolist())
-
-
-@estimator
-class TaxonomyClassifier(BoostedClassifier):
-    """Base of classifiers whose labels may be the leaves of a tree.
-
-    Parameters
-    ----------
-    taxonomy : nested dicts, edges, paths or networkx.DiGraph, optional
-        Tree whose leaves are the labels, as ``{"animal": ["cat", "dog"]}`` or in another form
-        of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
-        ancestors, and a wrong class costs the height of the first common ancestor
-        (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
-        expected cost is predicted.
-    """
-
-    taxonomy: Any = None
-
-    @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
-        return classification_task(list(classes), self.taxonomy)
 
 
 def _labels_given(task: Task, classes: NDArray[Any], Y: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import override
 from structboost.contract.task import Task
-from structboost.faces.classifiers import BoostedClassifier
+from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
@@ -46,11 +46,8 @@ _QUIET = {"verbose": 0, "callbacks": None}
 _MOST_THETA = 1e8
 
 
-@estimator
-class _CodedClassifier(BoostedClassifier):
-    """Base of the classifiers of this module.
-
-    The codes of a fit come from one seed, so all its runs have the same codes.
+class _Coded:
+    """Parameters of all classifiers of this module.
 
     Parameters
     ----------
@@ -66,60 +63,11 @@ class _CodedClassifier(BoostedClassifier):
     """
 
     max_rounds: int = 500
-
-    _random_codes: ClassVar[bool] = True
-    # Pairs of the exponential loss: of an example and a wrong output, or a bit.
-    _pairs: ClassVar[str] = "outputs"
-    # A code that is a parameter of some classes.
-    coding = "one_vs_all"
-
-    @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
-        if self._pairs == "outputs":
-            return MulticlassTask(len(classes))
-        return CodedTask(coding_matrix(self.coding, len(classes), np.random.RandomState(seed)))
-
-    def _coded_recipe(
-        self, formulation: Formulation, seed: int, *, takes_best: bool = False, **settings: Any
-    ) -> Recipe:
-        """Return the fit, whose codes come from the seed or are the best for each learner."""
-
-        def rule(task: Any) -> PricingRule:
-            if self._pairs == "bits":
-                return SharedOverChannels()
-            if takes_best:
-                return BestCode()
-            random_state = np.random.RandomState(seed)
-            return CodeWord(lambda: random_column(task.n_classes, random_state))
-
-        return self._plain_recipe(
-            formulation,
-            rule,
-            are_shared=takes_best,
-            columns_per_channel=1,
-            random_state=seed,
-            **settings,
-        )
+    random_state: Any = None
 
 
-@estimator
-class _StageWiseClassifier(_CodedClassifier):
-    """Base of the AdaBoost classifiers.
-
-    Attributes
-    ----------
-    C_ : float
-        Infinity, because nothing is regularised.
-    """
-
-    @override
-    def _recipe(self, seed: int = 0) -> Recipe:
-        return self._coded_recipe(StageWise(self._pairs), seed, C=np.inf, tol=0.0)
-
-
-@estimator
-class _CorrectiveClassifier(_CodedClassifier):
-    """Base of the MultiBoost classifiers, totally corrective under a bound on the l1 norm.
+class _Bounded:
+    """Parameters of the MultiBoost classifiers, totally corrective under a bound on the l1 norm.
 
     Parameters
     ----------
@@ -151,17 +99,70 @@ class _CorrectiveClassifier(_CodedClassifier):
     loss: str = "exponential"
     tol: float = 1e-4
 
-    # A rule that is a parameter of some classes.
-    codes = "random"
 
-    @override
-    def _recipe(self, seed: int = 0) -> Recipe:
-        is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        takes_best = checked_choice(self.codes, "codes", CODE_RULES) == "best"
-        formulation = NormBoundedHinge() if is_hinge else NormBounded(self._pairs)
-        checked_relative_gap(self.tol, "tol")
-        recipe = self._coded_recipe(formulation, seed, takes_best=takes_best)
-        return replace(recipe, choices=BoundedNorm(self.theta, self._pairs, seed))
+class _Words:
+    """Parameters of classifiers with a coding matrix, where the bits of a round have one weight.
+
+    Parameters
+    ----------
+    coding : {"ecoc", "one_vs_all", "random"} or array-like, shape (n_classes, n_bits)
+        Coding matrix (:func:`structboost.tasks.codings.coding_matrix`).
+    """
+
+    coding: Any = "ecoc"
+    monotonic_cst: Any = None
+
+
+def _coded_recipe(
+    face: BoostedClassifier,
+    formulation: Formulation,
+    pairs: str,
+    seed: int,
+    *,
+    takes_best: bool = False,
+    **settings: Any,
+) -> Recipe:
+    """Return a fit whose codes come from the seed, or are the best for each learner.
+
+    All its runs have the same codes.  ``pairs`` of the loss are of an example and a wrong output,
+    or a bit.
+    """
+
+    def rule(task: Any) -> PricingRule:
+        if pairs == "bits":
+            return SharedOverChannels()
+        if takes_best:
+            return BestCode()
+        random_state = np.random.RandomState(seed)
+        return CodeWord(lambda: random_column(task.n_classes, random_state))
+
+    return face._plain_recipe(
+        formulation,
+        rule,
+        are_shared=takes_best,
+        columns_per_channel=1,
+        random_state=seed,
+        **settings,
+    )
+
+
+def _stage_wise_recipe(face: BoostedClassifier, pairs: str, seed: int) -> Recipe:
+    """Return the fit of an AdaBoost classifier, where nothing is regularised."""
+    return _coded_recipe(face, StageWise(pairs), pairs, seed, C=np.inf, tol=0.0)
+
+
+def _corrective_recipe(face: Any, pairs: str, seed: int, codes: str = "random") -> Recipe:
+    """Return the fit of a MultiBoost classifier."""
+    is_hinge = checked_choice(face.loss, "loss", LOSSES) == "hinge"
+    takes_best = checked_choice(codes, "codes", CODE_RULES) == "best"
+    formulation = NormBoundedHinge() if is_hinge else NormBounded(pairs)
+    checked_relative_gap(face.tol, "tol")
+    recipe = _coded_recipe(face, formulation, pairs, seed, takes_best=takes_best)
+    return replace(recipe, choices=BoundedNorm(face.theta, pairs, seed))
+
+
+def _word_task(coding: Any, classes: NDArray[Any], seed: int) -> CodedTask:
+    return CodedTask(coding_matrix(coding, len(classes), np.random.RandomState(seed)))
 
 
 @dataclass(frozen=True)
@@ -235,25 +236,16 @@ class BoundedNorm(Choices):
         return path.value
 
 
-@estimator
-class _WordClassifier(_CodedClassifier):
-    """Base of classifiers with a coding matrix, where all bits of a round have one weight.
-
-    Parameters
-    ----------
-    coding : {"ecoc", "one_vs_all", "random"} or array-like, shape (n_classes, n_bits)
-        Coding matrix (:func:`structboost.tasks.codings.coding_matrix`).
-    """
-
-    coding: Any = "ecoc"
-    _pairs: ClassVar[str] = "bits"
-
-
-@estimator
-class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
+@estimator(_Coded, RoundsOfStumps, _Words)
+class AdaBoostMOClassifier(BoostedClassifier):
     """Stage-wise classifier with one problem per bit of a code (AdaBoost.MO).
 
     Schapire and Singer, 1999; Algorithm 1 of the paper on totally corrective boosting.
+
+    Attributes
+    ----------
+    C_ : float
+        Infinity, because nothing is regularised.
 
     Examples
     --------
@@ -265,12 +257,29 @@ class AdaBoostMOClassifier(_WordClassifier, _StageWiseClassifier):
     True
     """
 
+    coding: Any = "ecoc"
 
-@estimator
-class AdaBoostMHClassifier(_StageWiseClassifier):
+    _random_codes = True
+
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        return _stage_wise_recipe(self, "bits", seed)
+
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        return _word_task(self.coding, classes, seed)
+
+
+@estimator(_Coded, RoundsOfStumps)
+class AdaBoostMHClassifier(BoostedClassifier):
     """Stage-wise classifier with the one-vs-all code (AdaBoost.MH).
 
     Schapire and Singer, 1999.
+
+    Attributes
+    ----------
+    C_ : float
+        Infinity, because nothing is regularised.
 
     Examples
     --------
@@ -282,14 +291,27 @@ class AdaBoostMHClassifier(_StageWiseClassifier):
     True
     """
 
-    _pairs: ClassVar[str] = "bits"
+    _random_codes = True
+
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        return _stage_wise_recipe(self, "bits", seed)
+
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        return _word_task("one_vs_all", classes, seed)
 
 
-@estimator
-class AdaBoostECCClassifier(_StageWiseClassifier):
+@estimator(_Coded, RoundsOfStumps)
+class AdaBoostECCClassifier(BoostedClassifier):
     """Stage-wise classifier with a new code in each round (AdaBoost.ECC).
 
     Guruswami and Sahai, 1999; Algorithm 2 of the paper on totally corrective boosting.
+
+    Attributes
+    ----------
+    C_ : float
+        Infinity, because nothing is regularised.
 
     Examples
     --------
@@ -301,9 +323,19 @@ class AdaBoostECCClassifier(_StageWiseClassifier):
     True
     """
 
+    _random_codes = True
 
-@estimator
-class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        return _stage_wise_recipe(self, "outputs", seed)
+
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        return MulticlassTask(len(classes))
+
+
+@estimator(_Bounded, _Coded, RoundsOfStumps, _Words)
+class MultiBoostMOClassifier(BoostedClassifier):
     """Totally corrective form of AdaBoost.MO (MultiBoost.MO, Algorithm 3).
 
     A pair of the exponential loss is an example and a bit.
@@ -318,9 +350,21 @@ class MultiBoostMOClassifier(_WordClassifier, _CorrectiveClassifier):
     True
     """
 
+    coding: Any = "ecoc"
 
-@estimator
-class MultiBoostECCClassifier(_CorrectiveClassifier):
+    _random_codes = True
+
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        return _corrective_recipe(self, "bits", seed)
+
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        return _word_task(self.coding, classes, seed)
+
+
+@estimator(_Bounded, _Coded, RoundsOfStumps)
+class MultiBoostECCClassifier(BoostedClassifier):
     """Totally corrective form of AdaBoost.ECC (MultiBoost.ECC, Algorithm 3).
 
     A pair of the exponential loss is an example and a wrong class.
@@ -342,3 +386,13 @@ class MultiBoostECCClassifier(_CorrectiveClassifier):
     """
 
     codes: str = "random"
+
+    _random_codes = True
+
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        return _corrective_recipe(self, "outputs", seed, self.codes)
+
+    @override
+    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+        return MulticlassTask(len(classes))

@@ -27,7 +27,6 @@ from structboost.faces.labelled_parts import (
 )
 from structboost.faces.parameters import estimator
 from structboost.faces.table_forms import frame_of
-from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.selection.folds import balanced_parts_of_groups
@@ -45,8 +44,8 @@ from structboost.validation import (
 _LEAST = 1e-5
 
 
-@estimator
-class CrossFitted(TransformerMixin, NamesArguments, BaseEstimator):
+@estimator()
+class CrossFitted(TransformerMixin, BaseEstimator):
     """Transformer that replaces the features of parts by the responses of a classifier.
 
     Put it before a structured model in a pipeline.  The classifier predicts each part, and the

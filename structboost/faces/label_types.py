@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -74,43 +73,20 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
     return checked.reshape(labels.shape)
 
 
-class LabelledClassifier(ClassifierMixin):
-    """Mixin of classifiers whose score takes labels as ``fit`` does."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the fraction of samples whose label is predicted.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Samples with the columns of training.
-        y : array-like, shape (n_samples,)
-            True labels, in any form that ``fit`` takes.
-        sample_weight : array-like, shape (n_samples,), optional
-            Weight of each sample.
-
-        Returns
-        -------
-        accuracy : float
-            From 0 to 1.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If lengths differ, or labels or weights are out of their range.
-        """
-        labels = np.asarray(label_vector(y))
-        if labels.ndim not in (1, 2) or labels.dtype.kind == "c":
-            raise ValueError(
-                f"y is {shown(y)}, of shape {labels.shape}; give one label for each sample."
-            )
-        check_finite(labels)
-        check_targets(labels.ravel())
-        predicted = self.predict(X)
-        check_lengths(len(predicted), len(labels))
-        if sample_weight is not None:
-            sample_weight = checked_weights(sample_weight, len(labels))
-        return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
+def accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Return the fraction of samples whose label is predicted, as ``score`` of classifiers."""
+    labels = np.asarray(label_vector(y))
+    if labels.ndim not in (1, 2) or labels.dtype.kind == "c":
+        raise ValueError(
+            f"y is {shown(y)}, of shape {labels.shape}; give one label for each sample."
+        )
+    check_finite(labels)
+    check_targets(labels.ravel())
+    predicted = classifier.predict(X)
+    check_lengths(len(predicted), len(labels))
+    if sample_weight is not None:
+        sample_weight = checked_weights(sample_weight, len(labels))
+    return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
 
 def check_targets(y: NDArray[Any]) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
 from structboost.faces.columns import FROM_DTYPE, Columns
 from structboost.faces.constant_model import zero_function
-from structboost.faces.label_types import LabelledClassifier, label_vector, saved_classes
+from structboost.faces.label_types import accuracy, label_vector, saved_classes
 from structboost.faces.labels import (
     classification_examples,
     classification_task,
@@ -22,7 +23,7 @@ from structboost.faces.labels import (
     outputs_of,
 )
 from structboost.faces.parameters import estimator
-from structboost.faces.saved import SavedEstimator
+from structboost.faces.saved import load_estimator, save_estimator
 from structboost.faces.tables import (
     column_attributes,
     later_table,
@@ -30,17 +31,17 @@ from structboost.faces.tables import (
     table_contributions,
     training_table,
 )
+from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import DamagedFileError
 from structboost.learners.contributions import Contributions
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
-from structboost.runtime.called_class import NamesArguments
 from structboost.runtime.fitted_state import committed
 
 
-@estimator
-class StructuredSVMClassifier(SavedEstimator, LabelledClassifier, NamesArguments, BaseEstimator):
+@estimator()
+class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
     """Linear binary and multi-class SVM (Crammer and Singer) with a certified duality gap.
 
     It is the linear counterpart of :class:`StructBoostClassifier`, with features instead of weak
@@ -225,11 +226,40 @@ class StructuredSVMClassifier(SavedEstimator, LabelledClassifier, NamesArguments
         check_is_fitted(self)
         return table_contributions(self, X, background)
 
-    @override
-    def _facts(self) -> dict[str, Any]:
-        return {"columns": self._columns.to_plain()}
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the fraction of samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+        y : array-like, shape (n_samples,)
+            True labels, in any form that ``fit`` takes.
+        sample_weight : array-like, shape (n_samples,), optional
+            Weight of each sample.
+
+        Returns
+        -------
+        accuracy : float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If lengths differ, or labels or weights are out of their range.
+        """
+        return accuracy(self, X, y, sample_weight)
 
     @override
+    def save(self, path: str | PathLike[str]) -> None:
+        save_estimator(self, path, {"columns": self._columns.to_plain()})
+
+    @override
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        loaded: Self = load_estimator(cls, path)
+        return loaded
+
     def _restore(self, facts: Mapping[str, Any]) -> None:
         if dict(classification_task(facts["classes"]).kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other classes")

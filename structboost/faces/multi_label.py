@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +17,7 @@ from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
 from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.label_types import (
-    LabelledClassifier,
+    accuracy,
     check_lengths,
     label_vector,
     saved_classes,
@@ -32,11 +33,11 @@ from structboost.faces.objectives import (
     HINGE,
     L1_LOG_LOSS,
     LOG_LOSS,
-    SVM,
-    ObjectiveFace,
+    Objectives,
+    checked_parameters,
     recipe_of,
 )
-from structboost.faces.parameters import estimator, is_same
+from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tables import (
     TableFace,
@@ -57,6 +58,7 @@ from structboost.validation import (
     checked_choice,
     checked_flag,
     checked_weights,
+    is_same,
     is_text,
     shown,
 )
@@ -67,8 +69,8 @@ _PATIENCE = 60
 _MOST_PAIRED = 14
 
 
-@estimator
-class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFace):
+@estimator(Objectives)
+class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
     """Classifier of inputs with any number of labels (:class:`structboost.MultiLabelTask`).
 
     By default it boosts trees stage-wise for the likelihood of the sets
@@ -137,7 +139,7 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
     hierarchy: Any = None
     label_costs: Any = None
 
-    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
+    _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
 
     @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -198,7 +200,7 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
         costs = self._cost_table(classes)
         task = self._task(classes, sets, edges, costs, pairs=bool(pairs))
         by_likelihood = (
-            recipe.objective != SVM and formulation_of(recipe.formulation).link is not None
+            recipe.objective != "svm" and formulation_of(recipe.formulation).link is not None
         )
         read = {
             "_form": form, "_by_likelihood": by_likelihood, "_pairs": bool(pairs),
@@ -226,11 +228,11 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
 
     @override
     def _recipe(self) -> Recipe:
-        face = self._checked()
+        objective = checked_parameters(self)
         checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
         if not is_same(self.pairs, AUTO):
             checked_flag(self.pairs, "pairs")
-        return recipe_of(face, StageWiseRandomField(patience=_PATIENCE))
+        return recipe_of(self, objective, StageWiseRandomField(patience=_PATIENCE))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the scores of the labels, and with ``pairs`` also of pairs of labels.
@@ -335,7 +337,7 @@ class StructBoostMultiLabelClassifier(LabelledClassifier, ObjectiveFace, TableFa
         """
         check_is_fitted(self)
         if self._form == "single":
-            return float(super().score(X, y, sample_weight))
+            return accuracy(self, X, y, sample_weight)
         true, predicted, _ = self.outputs_for_metrics(y, self.predict(X), None)
         check_lengths(len(predicted), len(true))
         if sample_weight is not None:

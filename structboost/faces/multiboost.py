@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from structboost._typing import override
-from structboost.faces.classifiers import TaxonomyClassifier
+from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
 from structboost.objectives.exponential import Exponential
@@ -14,8 +14,8 @@ from structboost.validation import checked_choice
 LOSSES = ("exponential", "hinge")
 
 
-@estimator
-class MultiBoostCWClassifier(TaxonomyClassifier):
+@estimator(RoundsOfStumps)
+class MultiBoostCWClassifier(BoostedClassifier):
     """Classifier with one weak learner per class and round, by exponential loss (MultiBoost^cw).
 
     Lin, Shen, van den Hengel and Suter, ACCV 2012.
@@ -59,6 +59,8 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
     tau_max: int = 2
     solver: str = "fcd"
     epsilon: float = 1e-3
+    taxonomy: Any = None
+    monotonic_cst: Any = None
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
@@ -66,8 +68,8 @@ class MultiBoostCWClassifier(TaxonomyClassifier):
         return self._plain_recipe(formulation, pricing="own", columns_per_channel=1)
 
 
-@estimator
-class MultiBoostClassifier(MultiBoostCWClassifier):
+@estimator(MultiBoostCWClassifier)
+class MultiBoostClassifier(BoostedClassifier):
     """Classifier with one weak learner per round that all classes share (MultiBoost).
 
     Problem (6) of MultiBoost^cw; Shen and Hao, 2011.

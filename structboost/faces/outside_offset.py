@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.parts import StackedParts
-from structboost.faces.parameters import is_same
 from structboost.linear.linear_trainer import HeldScores
 from structboost.tasks.chunk_tags import OUTSIDE, ChunkTags
 from structboost.training.boosting import AUTO
-from structboost.validation import checked_number, shown
+from structboost.validation import checked_number, is_same, shown
 
 # Shifts that are tried beside 0.
 _CANDIDATES = (-1.0, -0.5, 0.5, 1.0, 1.5)

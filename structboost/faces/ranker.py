@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,12 @@ from structboost.faces.label_types import label_vector
 from structboost.faces.objectives import (
     HINGE,
     PAIRWISE,
-    SVM,
-    ObjectiveFace,
+    Objectives,
+    checked_parameters,
     named_learners,
     recipe_of,
 )
-from structboost.faces.parameters import estimator, is_same
+from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tables import (
     TableFace,
@@ -34,7 +34,6 @@ from structboost.faces.tables import (
     read_as_training,
     saved_columns,
 )
-from structboost.objectives.base import Formulation
 from structboost.objectives.stage_wise_ranking import StageWiseRanking
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows
@@ -46,6 +45,7 @@ from structboost.validation import (
     check_relevance,
     checked_weights,
     group_indices_by_name,
+    is_same,
     numeric_weights,
     shown,
 )
@@ -54,8 +54,8 @@ from structboost.validation import (
 _SHRINKAGE_OF_STUMPS = 0.3
 
 
-@estimator
-class StructBoostRanker(ObjectiveFace, TableFace):
+@estimator(Objectives)
+class StructBoostRanker(TableFace):
     """Ranker that optimises the fraction of pairs in the right order (section 3.2).
 
     With two levels of relevance, this fraction is the AUC.
@@ -97,24 +97,24 @@ class StructBoostRanker(ObjectiveFace, TableFace):
     True
     """
 
-    objective: str | Formulation = PAIRWISE
-    max_depth: int = 4
+    objective: Any = PAIRWISE
     loss: str = "pairs"
+    monotonic_cst: Any = None
 
-    _objectives: ClassVar[tuple[str, ...]] = (PAIRWISE, HINGE, SVM)
+    _objectives = (PAIRWISE, HINGE, "svm")
 
     @override
     def _recipe(self) -> Recipe:
-        face = self._checked()
-        if face.objective == PAIRWISE and not is_same(self.loss, "pairs"):
+        objective = checked_parameters(self)
+        if objective.name == PAIRWISE and not is_same(self.loss, "pairs"):
             raise ValueError(
                 f"loss is {shown(self.loss)}, which objective='pairwise' does not read; leave it "
                 f"out, or write objective='hinge', loss={shown(self.loss)}."
             )
         steps = StageWiseRanking()
-        if is_same(named_learners(face), "stump"):
+        if is_same(named_learners(self, objective), "stump"):
             steps = StageWiseRanking(shrinkage=_SHRINKAGE_OF_STUMPS)
-        return recipe_of(face, steps)
+        return recipe_of(self, objective, steps)
 
     @committed
     def fit(

@@ -7,19 +7,18 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import IntArray, override
+from structboost._typing import IntArray
 from structboost.errors import ModelFileError
 from structboost.faces.label_types import plain_classes
-from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import DamagedFileError, finite_number, whole_number
-from structboost.model.ensemble import FORMAT, Ensemble, read_model
+from structboost.model.ensemble import FORMAT, read_model
 from structboost.objectives.softmax_link import SoftmaxLink
-from structboost.objectives.values import flat
+from structboost.objectives.values import flat_parameters
 from structboost.validation import shown
 
 # Keys of the forms of tuples and dicts in files.
@@ -28,51 +27,37 @@ _TUPLE, _DICT = "tuple", "dict"
 _MOST_LEVELS = 100
 
 
-class SavedEstimator(LoadedFromFile):
-    """Estimator that files hold as its model, with metadata."""
-
-    model_: Ensemble
-
-    @override
-    def save(self, path: str | PathLike[str]) -> None:
-        check_is_fitted(self)
-        model = self.model_
-        facts = {"estimator": type(self).__name__, "parameters": plain_parameters(flat(self))}
-        if hasattr(self, "classes_"):
-            facts |= plain_classes(self.classes_)
-        replace(model, metadata={**model.metadata, **facts, **self._facts()}).save(path)
-
-    @override
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        model = read_model(path)
-        facts = model.metadata
-        if facts.get("estimator") != cls.__name__:
-            name = facts.get("estimator", facts.get("trainer", "StructBoost"))
-            raise ModelFileError(f"{path} holds a {name} model; load it with that class.")
-        with FORMAT.damage(path):
-            loaded = cls(**cls._saved_parameters(facts))
-            loaded.model_ = model
-            loaded._restore(facts)
-        return loaded
-
-    def _facts(self) -> dict[str, Any]:
-        """Return what a file holds beside the model and the parameters."""
-        return {}
-
-    @classmethod
-    def _saved_parameters(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters in the metadata of a file."""
-        return restored_parameters(facts["parameters"])
-
-    def _restore(self, facts: Mapping[str, Any]) -> None:
-        """Set the fitted attributes from the model and its metadata, which may be damaged."""
+def save_estimator(face: Any, path: str | PathLike[str], facts: Mapping[str, Any]) -> None:
+    """Write the model of an estimator to a file, with its parameters and facts in the metadata."""
+    check_is_fitted(face)
+    metadata = {
+        **face.model_.metadata,
+        "estimator": type(face).__name__,
+        "parameters": plain_parameters(flat_parameters(face)),
+    }
+    if hasattr(face, "classes_"):
+        metadata |= plain_classes(face.classes_)
+    replace(face.model_, metadata={**metadata, **facts}).save(path)
 
 
-def plain_parameters(estimator: Any) -> dict[str, Any]:
+def load_estimator(cls: Any, path: str | PathLike[str]) -> Any:
+    """Read an estimator from a file, whose metadata may be damaged."""
+    model = read_model(path)
+    facts = model.metadata
+    if facts.get("estimator") != cls.__name__:
+        name = facts.get("estimator", facts.get("trainer", "StructBoost"))
+        raise ModelFileError(f"{path} holds a {name} model; load it with that class.")
+    with FORMAT.damage(path):
+        loaded = cls(**restored_parameters(facts["parameters"]))
+        loaded.model_ = model
+        loaded._restore(facts)
+    return loaded
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that a file can hold, for :func:`restored_parameters`."""
     plain = {}
-    for name, value in estimator.get_params(deep=False).items():
+    for name, value in parameters.items():
         with suppress(TypeError):
             plain[name] = _plain(value)
     return plain

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from structboost._typing import override
-from structboost.faces.classifiers import TaxonomyClassifier
+from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
 from structboost.learners.families import WeakLearners
 from structboost.learners.pricing import FreeSign
 from structboost.objectives.logistic import Logistic
-from structboost.validation import checked_whole_number, shown
+from structboost.validation import checked_whole_number
 
 
-@estimator
-class ShareBoostClassifier(TaxonomyClassifier):
+@estimator(RoundsOfStumps)
+class ShareBoostClassifier(BoostedClassifier):
     """Classifier on few features that all classes share (ShareBoost).
 
     Features are chosen greedily, and all weights are fitted again in each round.  One fit gives the
@@ -72,15 +74,10 @@ class ShareBoostClassifier(TaxonomyClassifier):
     regulariser: str = "frobenius"
     gradient_tolerance: float = 1e-4
     learners_per_round: int = 1
+    taxonomy: Any = None
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        if self.monotonic_cst is not None:
-            raise ValueError(
-                f"monotonic_cst is {shown(self.monotonic_cst)}, which ShareBoostClassifier does "
-                "not read, because its weights have any sign; leave it out, or write "
-                "StructBoostClassifier, which keeps directions."
-            )
         return self._plain_recipe(
             Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance),
             lambda _: FreeSign(self.choice, self.short_list),

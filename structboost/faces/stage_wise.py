@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.faces.parameters import is_same
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.binning import BinsOfOneTable
 from structboost.learners.families import members_of
@@ -28,7 +27,7 @@ from structboost.training.held_out_runs import (
     fitted_factor,
 )
 from structboost.training.loop import Loop
-from structboost.validation import checked_whole_number, is_text
+from structboost.validation import checked_whole_number, is_same, is_text
 
 # The fractions of the features that a node may split.
 _FEW, ALL_FEATURES = 1 / 3, 1.0

@@ -148,7 +148,7 @@ def later_table(face: Any, X: Any, **options: Any) -> Any:
     return table if encoding is None or sparse.issparse(table) else encoding.encode(table)
 
 
-@estimator
+@estimator()
 class TableFace(BoostedFace):
     """Base of boosted estimators of tables.
 
@@ -175,7 +175,9 @@ class TableFace(BoostedFace):
     """
 
     categorical_features: Any = FROM_DTYPE
-    monotonic_cst: Any = None
+
+    # A parameter of some classes.
+    monotonic_cst = None
 
     _columns: Columns = field(init=False)
 

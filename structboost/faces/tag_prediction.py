@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
+from structboost.faces.base import BoostedFace
 from structboost.faces.label_types import label_vector
-from structboost.faces.objectives import ObjectiveFace
 from structboost.faces.outside_offset import lowered
 from structboost.faces.step_features import StepFeatures
 from structboost.faces.tokens import TokenReader, tag_indices
@@ -26,7 +26,7 @@ from structboost.validation import checked_weights
 _MOST_SCORES = 1 << 22
 
 
-class TagPrediction(ObjectiveFace):
+class TagPrediction(BoostedFace):
     """Part of a tagger that predicts tags and their probabilities.
 
     It needs the fitted attributes of :class:`structboost.StructBoostTagger`.

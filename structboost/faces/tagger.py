@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
@@ -18,17 +18,16 @@ from structboost.faces.objectives import (
     HINGE,
     L1_LOG_LOSS,
     LOG_LOSS,
-    OF_TREES,
-    OWN,
-    SVM,
+    Objectives,
     checked_objective,
-    is_one_linear_function,
+    checked_parameters,
+    checked_ratio,
     named_learners,
-    reads,
+    objective_of,
     recipe_of,
 )
 from structboost.faces.outside_offset import chosen_offset, given_offset
-from structboost.faces.parameters import estimator, is_same
+from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem
 from structboost.faces.saved import saved_indices
 from structboost.faces.step_features import StepFeatures, chosen_columns
@@ -54,9 +53,9 @@ from structboost.learners.active_feature import ActiveFeatureFamily
 from structboost.learners.families import WeakLearners
 from structboost.linear.chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores
-from structboost.linear.primal_likelihood import PrimalLikelihood
+from structboost.objectives.base import Formulation
 from structboost.objectives.stage_wise_random_field import StageWiseRandomField
-from structboost.objectives.values import flat
+from structboost.objectives.values import OF_TREES, SVM, LogLoss, Objective
 from structboost.runtime.elsewhere import advice
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
@@ -66,9 +65,9 @@ from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import (
     checked_choice,
-    checked_number,
     checked_weights,
     group_indices,
+    is_same,
     shown,
 )
 
@@ -84,7 +83,7 @@ _TIMES_THE_BEST = 2
 _RUNS_OF_ONE = 10
 
 
-@estimator
+@estimator(Objectives)
 class StructBoostTagger(TagPrediction, TokenWeights):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
@@ -130,12 +129,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         read by ``objective="log_loss"`` and ``"svm"`` over one linear function of features of 0
         and 1.  Memory and time of such a feature grow with the square of the tags
         (docs/decisions.md).
-    l1_ratio : float
-        Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
-        ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
-        model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
-        ``l1_ratio = c1 / (c1 + 2 c2)``.  It is read by ``objective="log_loss"`` over one linear
-        function.
     outside_offset : float or "auto"
         Amount by which :meth:`predict` lowers the score of the tag O, which finds more chunks, or
         below 0 fewer.  0 leaves it as it is.  ``"auto"`` tries shifts from -1 to 1.5 on held-out
@@ -201,10 +194,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     scheme: str | None = None
     transitions: str = "all"
     transition_features: Sequence[str] | Sequence[int] | Callable[[str], Any] | None = None
-    l1_ratio: float = 0.0
     outside_offset: float | str = AUTO
 
-    _objectives: ClassVar[tuple[str, ...]] = (LOG_LOSS, HINGE, SVM, L1_LOG_LOSS)
+    _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
 
     @committed
     def fit(
@@ -243,13 +235,13 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 "fit of StructBoostTagger takes X, y, sample_weight, groups by position, and got "
                 f"sequences as sample_weight; {advice('X_dev', ['scheme'])}"
             )
-        checked_objective(self.objective, self._objectives)
+        checked_objective(self)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
-        face, learners = self._read_parameters(reader)
-        objective: Any = face.objective
-        is_linear = is_one_linear_function(objective, learners)
-        steps = face._chosen_steps(reader, is_linear=is_linear)
+        objective, learners = self._read_parameters(reader)
+        is_linear = objective.fits_linear_function(learners)
+        is_likelihood = objective.name == LOG_LOSS
+        steps = self._chosen_steps(reader, is_linear=is_linear, is_likelihood=is_likelihood)
         lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
         classes, tags = tag_indices(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
@@ -259,9 +251,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
-        chooses_C = _chooses_C(face, reader.is_active)
+        chooses_C = _chooses_C(self, objective, reader.is_active)
         offset = given_offset(self.outside_offset, classes)
-        chooses_offset = offset is None and is_linear and objective == LOG_LOSS
+        chooses_offset = offset is None and is_linear and is_likelihood
         if groups is not None and not (chooses_C or chooses_offset or self.early_stopping):
             raise ValueError(
                 "groups is set, and nothing is held out; leave it out, or write early_stopping="
@@ -286,7 +278,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         trees = None
         # Linear functions combine the scores of trees on vectors.
         if is_linear and "tree" in members_on_vectors(self.weak_learner):
-            rows, trees = face._with_tree_scores(rows, tags, training, weights, of_groups)
+            rows, trees = self._with_tree_scores(
+                objective, rows, tags, training, weights, of_groups
+            )
         if steps is not None:
             tables = [of if isinstance(of, tuple) else (of,) for of in rows]
             of_steps = steps.of_sequences([of[0] for of in tables])
@@ -314,7 +308,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             task = ChainTask(1, forbidden=forbidden)
             width = {"token": int(reader.n_features or 0), "step": 1}
             of_model |= _reader_attributes(reader, None)
-            name = objective if isinstance(objective, str) else shown(objective)
+            is_formulation = isinstance(self.objective, Formulation)
+            name = shown(self.objective) if is_formulation else objective.name
             self._keep_constant(task, width, name, **of_model)
             return self
         offsets: list[float] = []
@@ -334,8 +329,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 _folds,
                 random_state=self.random_state,
                 n_tags=len(classes),
-                is_likelihood=is_linear and objective == LOG_LOSS,
-                chooses_C=is_same(face.C, AUTO),
+                is_likelihood=is_linear and is_likelihood,
+                chooses_C=is_same(getattr(objective, "C", AUTO), AUTO),
             ),
             Examples(*pieces(held)) if held else None,
             Examples(*pieces(everything)) if held else None,
@@ -345,12 +340,15 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             int(reader.n_features or 0),
         )
         recipe = recipe_of(
-            face,
+            self,
+            objective,
             StageWiseRandomField(),
             weak_learner=learners,
-            families=_families(face, learners, task, is_active=reader.is_active),
+            families=_families(objective, learners, task, is_active=reader.is_active),
             times_the_best=_TIMES_THE_BEST,
-            linear=face._linear_settings(reader, steps, choose_offset if chooses_offset else None),
+            linear=self._linear_settings(
+                objective, reader, steps, choose_offset if chooses_offset else None
+            ),
         )
         fitted = recipe.train(problem)
         if offsets:
@@ -360,56 +358,57 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         self._keep(task, fitted, **of_model, **_reader_attributes(reader, steps))
         return self
 
-    def _read_parameters(self, reader: TokenReader) -> tuple[Self, WeakLearners]:
-        """Return a flat copy whose parameters suit the tokens, and its weak learners."""
+    def _read_parameters(self, reader: TokenReader) -> tuple[Objective, WeakLearners]:
+        """Return the objective, whose parameters suit the tokens, and the weak learners."""
         is_open = is_same(self.weak_learner, AUTO) and reader.is_active
-        takes_linear = is_open and flat(self).objective == LOG_LOSS
-        face = self._checked("linear" if takes_linear else None)
-        learners = "linear" if takes_linear else named_learners(face)
-        objective: Any = face.objective
-        is_linear = is_one_linear_function(objective, learners)
+        takes_linear = is_open and checked_objective(self).name == LOG_LOSS
+        objective = checked_parameters(self, "linear" if takes_linear else None)
+        learners = "linear" if takes_linear else named_learners(self, objective)
+        is_linear = objective.fits_linear_function(learners)
         check_kinds(
             self.weak_learner,
             self.objective,
             has_vectors=len(reader.vector_columns) > 0,
             is_linear=is_linear,
-            is_svm=objective == SVM,
+            is_svm=isinstance(objective, SVM),
         )
         checked_choice(self.transitions, "transitions", ("all", "seen"))
-        if not 0 <= checked_number(face.l1_ratio, "l1_ratio", "a number from 0 to below 1") < 1:
-            raise ValueError(
-                f"l1_ratio is {shown(face.l1_ratio)}; give a number from 0 to below 1, or write "
-                "objective='l1_log_loss' for an l1 norm alone."
-            )
+        if isinstance(objective, LogLoss):
+            checked_ratio(objective)
         if self.transitions == "seen" and not (
-            reader.is_active and objective == LOG_LOSS and is_linear
+            reader.is_active and objective.name == LOG_LOSS and is_linear
         ):
             raise ValueError(
                 "transitions is 'seen', which only objective='log_loss' over one linear function "
                 "of features of 0 and 1 reads; leave it out."
             )
-        return face, learners
+        return objective, learners
 
     def _linear_settings(
-        self, reader: TokenReader, steps: StepFeatures | None, choose_offset: Any
+        self,
+        objective: Objective,
+        reader: TokenReader,
+        steps: StepFeatures | None,
+        choose_offset: Any,
     ) -> dict[str, Any]:
         """Return further parameters of the trainer of one linear function."""
         active = ["token", "step"] if steps is not None else ["token"]
         settings: dict[str, Any] = {"active": active if reader.is_active else ()}
-        if self.objective != LOG_LOSS:
+        if not isinstance(objective, LogLoss):
             return settings
-        problem: Any = partial(PrimalLikelihood, l1_ratio=float(self.l1_ratio))
         if reader.is_active:
-            problem = partial(
-                chain_problem, transitions=self.transitions, l1_ratio=float(self.l1_ratio)
+            settings["problem"] = partial(
+                chain_problem, transitions=self.transitions, l1_ratio=float(objective.l1_ratio)
             )
-        return settings | {"problem": problem, "on_held_out": choose_offset}
+        return settings | {"on_held_out": choose_offset}
 
-    def _chosen_steps(self, reader: TokenReader, *, is_linear: bool) -> StepFeatures | None:
+    def _chosen_steps(
+        self, reader: TokenReader, *, is_linear: bool, is_likelihood: bool
+    ) -> StepFeatures | None:
         """Return the features on which pairs of tags depend, if there are any."""
         if self.transition_features is None:
             return None
-        takes_auto = self.objective == LOG_LOSS and is_same(self.weak_learner, AUTO)
+        takes_auto = is_likelihood and is_same(self.weak_learner, AUTO)
         if not (is_linear or takes_auto):
             raise ValueError(
                 "transition_features is set, which only one linear function with "
@@ -432,6 +431,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
     def _with_tree_scores(
         self,
+        objective: Any,
         rows: list[Any],
         tags: Sequence[IntArray],
         training: Sequence[int],
@@ -442,8 +442,9 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
         A sequence gets the scores of trees that were grown on other groups of sequences.
         """
-        names = ("learning_rate", "max_iter", "random_state", "verbose", *OF_TREES)
-        settings = {name: getattr(self, name) for name in names}
+        names = ("learning_rate", *OF_TREES)
+        settings = {name: getattr(objective, name) for name in names}
+        settings |= {of: getattr(self, of) for of in ("max_iter", "random_state", "verbose")}
         vectors = [rows[i][1] for i in training]
         complete = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
 
@@ -506,8 +507,8 @@ class StructBoostTagger(TagPrediction, TokenWeights):
 
     def _holds_out(self) -> bool:
         """Whether a fit of dicts with names holds sequences out."""
-        face = flat(self)
-        return bool(self.early_stopping) or _chooses_C(face, _takes_active(face.weak_learner))
+        is_active = _takes_active(self.weak_learner)
+        return bool(self.early_stopping) or _chooses_C(self, objective_of(self), is_active)
 
     @property
     @override
@@ -523,7 +524,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         words, offset = super()._summary(), self.outside_offset_
         if offset or ChunkTags.is_scheme(self.classes_):
             words += f", outside_offset {offset:.3g}"
-        if not self.l1_ratio:
+        if not getattr(objective_of(self), "l1_ratio", 0.0):
             return words
         n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
         return words + f", {n} weights are not zero"
@@ -550,23 +551,21 @@ def _takes_active(weak_learner: Any) -> bool:
     return isinstance(weak_learner, str) and weak_learner in (AUTO, "stump", "linear")
 
 
-def _chooses_C(face: StructBoostTagger, is_active: bool) -> bool:
+def _chooses_C(face: StructBoostTagger, objective: Objective, is_active: bool) -> bool:
     """Whether C is chosen on held-out sequences, of active features or of others."""
-    objective: Any = face.objective
-    is_linear = is_active and is_same(face.weak_learner, AUTO) and objective == LOG_LOSS
-    name = objective if isinstance(objective, str) else OWN
-    read = reads(name, "linear" if is_linear else face.weak_learner)
-    return is_same(face.C, AUTO) and "C" in read
+    is_linear = is_active and is_same(face.weak_learner, AUTO) and objective.name == LOG_LOSS
+    unread = objective.unread("linear" if is_linear else face.weak_learner)
+    return is_same(getattr(objective, "C", None), AUTO) and "C" not in unread
 
 
-def _families(face: StructBoostTagger, learners: Any, task: ChainTask, *, is_active: bool) -> Any:
+def _families(objective: Objective, learners: Any, task: ChainTask, *, is_active: bool) -> Any:
     """Return the weak learners of each kind of parts, or None if they are those of the user."""
     if is_active:
         by_kind: dict[str, Any] = dict.fromkeys(task.kinds, ActiveFeatureFamily)
         if "vector" in by_kind:
             by_kind["vector"] = learners["vector"] if isinstance(learners, Mapping) else learners
         return by_kind
-    if face.objective == LOG_LOSS and not isinstance(learners, Mapping):
+    if isinstance(objective, LogLoss) and not isinstance(learners, Mapping):
         # Pairs of tags have one constant feature, on which trees are constants, too.
         return {"token": learners, "step": "stump"}
     return None

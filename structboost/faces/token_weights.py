@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.faces.objectives import ObjectiveFace
+from structboost.faces.base import BoostedFace
 from structboost.faces.step_features import StepFeatures
 from structboost.faces.tokens import TokenReader
 
 
-class TokenWeights(ObjectiveFace):
+class TokenWeights(BoostedFace):
     """Part of a tagger that explains its scores by the features of tokens.
 
     It needs the fitted attributes of :class:`structboost.StructBoostTagger`.

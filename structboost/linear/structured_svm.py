@@ -18,6 +18,7 @@ from structboost.model.ensemble import Ensemble
 from structboost.model.linear_members import weights_of
 from structboost.progress import ProgressBar
 from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.training.history import (
@@ -43,6 +44,7 @@ from structboost.validation import (
 _SAVED = {"tol": float, "max_epochs": int, "active": list, "average": bool}
 
 
+@names_calls
 @dataclass(eq=False, repr=False)
 class StructuredSVM(Trainer):
     """Linear structured SVM, trained to a certified duality gap.

@@ -1,23 +1,30 @@
-"""Objectives as values, each with the parameters that it reads."""
+"""Objectives as values, each with its parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from typing import Any
+from os import PathLike
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from structboost.validation import shown
+from structboost._typing import override
+from structboost.learners.families import members_of
+from structboost.validation import is_same, shown
+
+AUTO = "auto"
+# Parameters of trees.
+OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Objective(BaseEstimator):
-    """Base of objectives, whose parameters take the place of those of an estimator.
+    """Base of objectives, which have parameters.
 
-    ``StructBoostClassifier(objective=Hinge(C=10))`` is the same fit as
-    ``StructBoostClassifier(objective="hinge", C=10)``, and a search reaches ``objective__C``.  A
-    parameter that is None is that of the estimator.
+    ``StructBoostClassifier(Hinge(C=10))`` is the same fit as ``StructBoostClassifier("hinge",
+    C=10)``, and a search reaches ``objective__C`` and ``C``.
 
     Attributes
     ----------
@@ -25,41 +32,29 @@ class Objective(BaseEstimator):
         The objective as a name.
     """
 
-    name = ""
+    name: ClassVar[str] = ""
+    # Whether it is minimised by shrunken steps, without a bound.
+    is_stage_wise: ClassVar[bool] = False
+    # Weak learners that "auto" takes.
+    learners: ClassVar[str] = "stump"
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Return the names of the parameters that the objective reads."""
+        """Return the names of the parameters."""
         return tuple(field.name for field in fields(cls))
 
-    def give_to(self, face: Any) -> None:
-        """Set the parameters of an estimator, which is a draft of a fit.
+    def changed(self) -> dict[str, Any]:
+        """Return the parameters that do not have their default."""
+        default, values = type(self)(), self.get_params(deep=False)
+        return {of: v for of, v in values.items() if not is_same(v, getattr(default, of))}
 
-        Parameters
-        ----------
-        face : object
-            An estimator or a trainer with flat parameters of the same names.
+    def fits_linear_function(self, weak_learner: Any) -> bool:
+        """Whether one linear function is fitted, without boosting."""
+        return False
 
-        Raises
-        ------
-        ValueError
-            If the estimator does not have a parameter, or has a value of its own for it.
-        """
-        defaults = type(face)
-        for name, value in self.get_params(deep=False).items():
-            if value is None:
-                continue
-            if not hasattr(defaults, name):
-                raise ValueError(
-                    f"{name} is {shown(value)} in {self!r}, which {defaults.__name__} does not "
-                    "have; leave it out."
-                )
-            flat, default = getattr(face, name), getattr(defaults, name)
-            if flat is not default and flat != default:
-                raise ValueError(
-                    f"{name} is given twice, as {shown(flat)} and in {self!r}; give it once."
-                )
-            setattr(face, name, value)
+    def unread(self, weak_learner: Any) -> Sequence[str]:
+        """Return the parameters that have no effect with these weak learners."""
+        return ()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -68,42 +63,83 @@ class SVM(Objective):
 
     Parameters
     ----------
-    C, tol : optional
-        As in :class:`structboost.StructBoostClassifier`.
+    C : float or "auto"
+        Weight of the training loss against the norm of the weights.  ``"auto"`` chooses the
+        C that is best on held-out samples, and then trains on all samples.  With
+        ``early_stopping``, both use the same held-out part.
+    tol : float
+        Relative gap ``(primal - bound) / primal``, below 1, at which training stops.
     """
 
     name = "svm"
-    C: Any = None
-    tol: float | None = None
+    learners = "linear"
+
+    C: float | str = AUTO
+    tol: float = 0.01
+
+    @override
+    def fits_linear_function(self, weak_learner: Any) -> bool:
+        return True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ExponentialLoss(SVM):
-    """C times the exponential loss, plus the l1 norm of the weights.
-
-    Parameters
-    ----------
-    C, tol, exact, pricing, columns_per_channel : optional
-        As in :class:`structboost.StructBoostClassifier`.
-    """
-
-    name = "exponential"
-    exact: bool | None = None
-    pricing: Any = None
-    columns_per_channel: int | None = None
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class L1LogLoss(ExponentialLoss):
+class L1LogLoss(Objective):
     """C times the log-loss, plus the l1 norm of the weights.
 
     Parameters
     ----------
-    C, tol, exact, pricing, columns_per_channel : optional
-        As in :class:`structboost.StructBoostClassifier`.
+    C, tol : float
+        As in :class:`SVM`.
+    exact : bool or None
+        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
+        None means all, if there are at most 20,000 rows.
+    pricing : {"own", "best"} or PricingRule
+        Whether each channel has separate weak learners, or all share them.
+    columns_per_channel : int
+        Maximum number of columns added per channel and round, each on another feature.
+    engine : {"serial", "threads", "processes", "dask"} or Engine
+        Engine of computations on the training set, which does not change the result of a
+        formulation.  Only ``"one_slack"`` supports processes and Dask.
+    callbacks : sequence of callables, optional
+        Each is called as ``callback(record, trainer)`` after every round; one that returns True
+        stops training.
     """
 
     name = "l1_log_loss"
+
+    C: float | str = AUTO
+    tol: float = 0.01
+    exact: bool | None = None
+    pricing: Any = "own"
+    columns_per_channel: int = 5
+    engine: Any = "threads"
+    callbacks: Sequence[Any] | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExponentialLoss(L1LogLoss):
+    """C times the exponential loss, plus the l1 norm of the weights.
+
+    Parameters
+    ----------
+    C, tol, exact, pricing, columns_per_channel, engine, callbacks : optional
+        As in :class:`L1LogLoss`.
+    checkpoint : str, path or Checkpoint, optional
+        File to write the run to.  If it exists, ``fit`` resumes from it.
+    """
+
+    name = "exponential"
+
+    checkpoint: str | PathLike[str] | Any | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FormulationAlone(ExponentialLoss):
+    """A user's Formulation, which is minimised unchanged."""
+
+    name = "a Formulation"
+
+    spread: float = 0.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -112,8 +148,19 @@ class Hinge(ExponentialLoss):
 
     Parameters
     ----------
-    C, tol, exact, pricing, columns_per_channel, formulation, stabilize, spread : optional
-        As in :class:`structboost.StructBoostClassifier`.
+    C, tol, exact, pricing, columns_per_channel, engine, callbacks : optional
+        As in :class:`L1LogLoss`.
+    checkpoint : str, path or Checkpoint, optional
+        File to write the run to.  If it exists, ``fit`` resumes from it.
+    formulation : {"auto", "one_slack", "m_slack"}
+        Program that is solved for the hinge, with the same optimum.  ``"auto"`` takes the one that
+        needs less time, by the numbers of examples and channels and by C
+        (:class:`structboost.objectives.HingeBySize`).  ``formulation_`` is the result.
+    stabilize : bool
+        Whether the 1-slack program is stabilised; False is Algorithm 2 as printed.
+    spread : float
+        If positive, training ends with weights of small norm whose relative gap is at most this,
+        which usually lowers the test error.  It must be above ``tol``.  Early stopping ignores it.
 
     Examples
     --------
@@ -121,14 +168,15 @@ class Hinge(ExponentialLoss):
     >>> from structboost import StructBoostClassifier
     >>> from structboost.objectives import Hinge
     >>> X, y = load_iris(return_X_y=True)
-    >>> StructBoostClassifier(objective=Hinge(C=10)).fit(X, y).C_
+    >>> StructBoostClassifier(Hinge(C=10)).fit(X, y).C_
     10.0
     """
 
     name = "hinge"
-    formulation: str | None = None
-    stabilize: bool | None = None
-    spread: float | None = None
+
+    formulation: str = AUTO
+    stabilize: bool = True
+    spread: float = 0.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -137,40 +185,97 @@ class Pairwise(Objective):
 
     Parameters
     ----------
-    learning_rate, max_depth, min_samples_leaf, l2_regularization, max_features : optional
-        As in :class:`structboost.StructBoostRanker`.
+    learning_rate : float or "auto"
+        Fraction of each step that is taken.  ``"auto"`` depends on the weak learners, and
+        ``learning_rate_`` is the result.
+    max_depth : int or "auto"
+        Depth of the trees.
+    min_samples_leaf : int
+        Minimum number of rows in a leaf of a tree.  A round is grown on some of the distinct rows,
+        so repeated rows count once.
+    l2_regularization : float
+        Weight of the squared leaves of a tree.
+    max_features : float or "auto"
+        Fraction of the features that each node of a tree may split, drawn anew for each node.
+        ``"auto"`` is a third of more than 32 features.  For fewer, it is a third or all, by the
+        loss on the rows that 40 rounds leave out, and all if no rows are left out.
+        ``max_features_`` is the result.
+    engine, callbacks, checkpoint : optional
+        As in :class:`Hinge`.
     """
 
     name = "pairwise"
-    learning_rate: Any = None
-    max_depth: Any = None
-    min_samples_leaf: int | None = None
-    l2_regularization: float | None = None
-    max_features: Any = None
+    is_stage_wise = True
+    learners = "tree"
+
+    learning_rate: float | str = AUTO
+    max_depth: int | str = 4
+    min_samples_leaf: int = 1
+    l2_regularization: float = 0.0
+    max_features: float | str = AUTO
+    engine: Any = "threads"
+    callbacks: Sequence[Any] | None = None
+    checkpoint: str | PathLike[str] | Any | None = None
+
+    @override
+    def unread(self, weak_learner: Any) -> Sequence[str]:
+        return () if grows_trees(weak_learner) else OF_TREES
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogLoss(Pairwise):
     """Minus the mean logarithm of the probability of the true output.
 
+    Weak learners are boosted stage-wise.  With ``weak_learner="linear"``, one linear function is
+    fitted instead, with half the squared norm of its weights, to a certified gap.
+
     Parameters
     ----------
-    learning_rate, max_depth, min_samples_leaf, l2_regularization, max_features : optional
-        As in :class:`structboost.StructBoostClassifier`, for stage-wise boosting.
-    C, tol, l1_ratio : optional
-        As in :class:`structboost.StructBoostTagger`, for one linear function.
+    learning_rate, min_samples_leaf, l2_regularization, max_features : optional
+        As in :class:`Pairwise`.
+    max_depth : int or "auto"
+        Depth of the trees.  ``"auto"`` is 5.  If learning rate, rounds and features are left open,
+        too, classifiers of 2,000 rows or more and at most 64 features also try few long steps: 100
+        rounds of depth 7 on 80 % of the rows, with a learning rate of .2.  Held-out rows decide;
+        ``max_depth_`` is the result.
+    engine, callbacks, checkpoint : optional
+        As in :class:`Hinge`.
+    C, tol : float
+        As in :class:`SVM`.  Read where one linear function is fitted.
+    l1_ratio : float
+        Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
+        ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
+        model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
+        ``l1_ratio = c1 / (c1 + 2 c2)``.  Read where one linear function is fitted.
     """
 
     name = "log_loss"
-    C: Any = None
-    tol: float | None = None
-    l1_ratio: float | None = None
+
+    max_depth: int | str = AUTO
+    C: float | str = AUTO
+    tol: float = 0.01
+    l1_ratio: float = 0.0
+
+    @override
+    def fits_linear_function(self, weak_learner: Any) -> bool:
+        return is_linear(weak_learner)
+
+    @override
+    def unread(self, weak_learner: Any) -> Sequence[str]:
+        if not self.fits_linear_function(weak_learner):
+            return (*super().unread(weak_learner), "C", "tol", "l1_ratio")
+        of_boosting = ("engine", "callbacks", "checkpoint")
+        if grows_trees(weak_learner):
+            return of_boosting
+        return (*of_boosting, *OF_TREES, "learning_rate")
 
 
-OBJECTIVES = {of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)}
+OBJECTIVES: dict[str, type[Objective]] = {
+    of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)
+}
 
 
-# Formulations of the objectives that a trainer takes; None is that of the trainer.
+# Formulations of the objectives that a trainer takes; None is the parameter.
 _FORMULATIONS = {Hinge: None, ExponentialLoss: "exponential", L1LogLoss: "log"}
 
 
@@ -184,22 +289,37 @@ def without_objective(trainer: Any) -> Any:
             f"objective is {shown(objective)}; give Hinge(), ExponentialLoss() or L1LogLoss() of "
             "structboost.objectives, or another one as formulation."
         )
-    copied = copy(trainer)
-    objective.give_to(copied)
+    copied, changed = copy(trainer), objective.changed()
+    for name, value in objective.get_params(deep=False).items():
+        flat = getattr(trainer, name)
+        if is_same(flat, getattr(type(trainer), name, None)):
+            setattr(copied, name, value)
+        elif name in changed:
+            raise ValueError(
+                f"{name} is given twice, as {shown(flat)} and in {objective!r}; give it once."
+            )
     copied.formulation = _FORMULATIONS[type(objective)] or copied.formulation
     copied.objective = None
     return copied
 
 
-def flat(face: Any) -> Any:
-    """Return an estimator whose objective is a name, and has its parameters as flat ones.
+def is_linear(weak_learner: Any) -> bool:
+    """Whether weak learners are one linear function, whatever there is on vectors of tokens."""
+    if isinstance(weak_learner, Mapping) and "vector" in weak_learner:
+        return is_same(weak_learner.get("token"), "linear")
+    return is_same(weak_learner, "linear")
 
-    It is a copy, unless the objective is no :class:`Objective`.
-    """
-    objective = getattr(face, "objective", None)
+
+def grows_trees(weak_learner: Any) -> bool:
+    """Whether weak learners include trees, by name or by ``"auto"``."""
+    members = members_of(weak_learner)
+    return any(is_same(member, "tree") or is_same(member, AUTO) for member in members)
+
+
+def flat_parameters(face: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator, with those of its objective beside its name."""
+    values: dict[str, Any] = face.get_params(deep=False)
+    objective = values.get("objective")
     if not isinstance(objective, Objective):
-        return face
-    copied = copy(face)
-    objective.give_to(copied)
-    copied.objective = objective.name
-    return copied
+        return values
+    return {**values, **objective.changed(), "objective": objective.name}

@@ -6,9 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, TypeVar
 
 from structboost.runtime.elsewhere import advice, hint
+
+T = TypeVar("T")
 
 
 class _SignatureOfInit:
@@ -17,33 +19,47 @@ class _SignatureOfInit:
     def __get__(self, instance: object | None, owner: type) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        return inspect.Signature(parameters_of(owner))
+        return inspect.Signature(tuple(_signature_of_init(owner).parameters.values())[1:])
 
 
-class NamesParameters:
-    """Base of public classes, whose constructors refuse arguments that they do not take.
+def names_parameters(cls: type[T]) -> type[T]:
+    """Make the constructor of a class, and of its subclasses, refuse arguments that it lacks.
 
     The TypeError names the class that was called, which may inherit its constructor, and what it
     takes.
     """
+    decorated: Any = cls
+    decorated.__signature__ = _SignatureOfInit()
+    decorated.__new__ = _checked_new
+    return cls
 
-    __signature__ = _SignatureOfInit()
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Make an object, after a check of the arguments of its constructor."""
-        if args or kwargs:
-            takes = parameters_of(cls)  # type: ignore[arg-type]
-            _check_call(cls.__name__, takes, args, kwargs)
-        return super().__new__(cls)
+def _checked_new(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """Make an object, after a check of the arguments of its constructor."""
+    if args or kwargs:
+        _check_call(cls.__name__, parameters_of(cls), args, kwargs)
+    return object.__new__(cls)
 
 
 @cache
 def parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
-    """Return the parameters of the constructor of a class."""
-    init = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
-    if init is object.__init__:
-        return ()
-    return tuple(inspect.signature(init).parameters.values())[1:]
+    """Return the parameters of the constructor of a class, also those that it has no names for."""
+    named = tuple(_signature_of_init(cls).parameters.values())[1:]
+    takes = getattr(vars(_class_of_init(cls))["__init__"], "takes", ())
+    if not takes:
+        return named
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return (*named[:-1], *(inspect.Parameter(name, keyword, default=None) for name in takes))
+
+
+def _class_of_init(cls: type) -> type:
+    return next(base for base in cls.__mro__ if "__init__" in vars(base))
+
+
+def _signature_of_init(cls: type) -> inspect.Signature:
+    init = vars(_class_of_init(cls))["__init__"]
+    none = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)])
+    return none if init is object.__init__ else inspect.signature(init)
 
 
 def names_arguments(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,49 +110,62 @@ def _check_call(
         raise TypeError(text) from None
 
 
-class NamesArguments(NamesParameters):
-    """Base of estimators, whose methods refuse arguments that they do not take as well."""
+def names_calls(cls: type[T]) -> type[T]:
+    """Make an estimator and its methods refuse arguments that they do not take.
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in dir(cls):
-            method = inspect.getattr_static(cls, name)
-            of_class = isinstance(method, classmethod)
-            function = method.__func__ if of_class else method
-            is_checked = hasattr(function, "_names_arguments")
-            if name.startswith(("_", "get_", "set_")) or is_checked:
-                continue
-            if type(function) is FunctionType:
-                checked = names_arguments(function)
-                setattr(cls, name, classmethod(checked) if of_class else checked)
+    Errors of ``set_params`` and of missing attributes name what to write.
+    """
+    decorated: Any = names_parameters(cls)
+    for name in dir(cls):
+        method = inspect.getattr_static(cls, name)
+        of_class = isinstance(method, classmethod)
+        function = method.__func__ if of_class else method
+        is_checked = hasattr(function, "_names_arguments")
+        if name.startswith(("_", "get_", "set_")) or is_checked:
+            continue
+        if type(function) is FunctionType:
+            checked = names_arguments(function)
+            setattr(cls, name, classmethod(checked) if of_class else checked)
+    decorated.__getattr__ = _missing
+    # scikit-learn reads the signature anew for each get_params.
+    decorated._get_param_names = classmethod(lambda of: list(_names(of)))
+    if decorated.set_params.__module__ == "sklearn.base":
+        decorated.set_params = set_params
+    return cls
 
-    @classmethod
-    @cache
-    def _get_param_names(cls) -> list[str]:
-        # scikit-learn reads the signature anew for each get_params.
-        return list(super()._get_param_names())  # type: ignore[misc]
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of this estimator, and return it.
+def set_params(estimator: Any, **params: Any) -> Any:
+    """Set parameters of this estimator, and return it.
 
-        Raises
-        ------
-        ValueError
-            If there is no such parameter.  The message names the closest one.
-        """
-        names = list(self.get_params(deep=False))  # type: ignore[attr-defined]
-        for name in params:
-            if "__" not in name and name not in names:
-                raise ValueError(
-                    f"Invalid parameter {name!r} for estimator {type(self).__name__}; "
-                    f"{hint(name, names)}"
-                )
-        return super().set_params(**params)  # type: ignore[misc,no-any-return]
+    Raises
+    ------
+    ValueError
+        If there is no such parameter.  The message names the closest one.
+    """
+    cls: Any = type(estimator)
+    names = [parameter.name for parameter in parameters_of(cls)]
+    for name in params:
+        if "__" not in name and name not in names:
+            raise ValueError(
+                f"Invalid parameter {name!r} for estimator {cls.__name__}; {hint(name, names)}"
+            )
+    from sklearn.base import BaseEstimator  # workers import this module without scikit-learn
 
-    if not TYPE_CHECKING:  # it would let all names pass
+    return BaseEstimator.set_params(estimator, **params)
 
-        def __getattr__(self, name):
-            if text := advice(name, [p.name for p in parameters_of(type(self))]):
-                raise AttributeError(f"{type(self).__name__} has no {name}; {text}")
-            # Raises the error of the class, or of a property.
-            return object.__getattribute__(self, name)
+
+@cache
+def _names(cls: Any) -> list[str]:
+    from sklearn.base import BaseEstimator
+
+    names: list[str] = BaseEstimator._get_param_names.__func__(cls)
+    return names
+
+
+def _missing(estimator: object, name: str) -> Any:
+    """Raise the error of a missing attribute, with advice for a name of another library."""
+    cls: Any = type(estimator)
+    if text := advice(name, [parameter.name for parameter in parameters_of(cls)]):
+        raise AttributeError(f"{cls.__name__} has no {name}; {text}")
+    # Raises the error of the class, or of a property.
+    return object.__getattribute__(estimator, name)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structboost.runtime.called_class import NamesParameters
+from structboost.runtime.called_class import names_parameters
 from structboost.validation import shown
 
 _LONGEST = 60
 
 
-class Described(NamesParameters):
+@names_parameters
+class Described:
     """Base of objects whose repr is a call of their class, with the arguments that were given.
 
     Arguments are attributes of their name, or of their name after an underscore.  Those with the

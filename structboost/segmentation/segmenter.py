@@ -33,7 +33,7 @@ from structboost.files.schema import (
 )
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
-from structboost.runtime.called_class import NamesArguments
+from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf import (
     CRFModel,
@@ -132,8 +132,9 @@ Floats32 = NDArray[np.float32]
 _SCALED = 200  # largest number of images for the scale of the potentials
 
 
+@names_calls
 @dataclass(eq=False, repr=False)
-class Segmenter(LoadedFromFile, NamesArguments, BaseEstimator):
+class Segmenter(LoadedFromFile, BaseEstimator):
     """Segmenter of photographs by superpixels, boosted unary potentials and a learned CRF.
 
     See sections 3.6 and 4.5 of StructBoost.  The class is an estimator of scikit-learn, with

@@ -22,7 +22,7 @@ from structboost.faces.sequence_forms import listed_sequences
 from structboost.files.archive import ArchiveFormat
 from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import Array, Part, Schema
-from structboost.runtime.called_class import NamesArguments
+from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.text.schemes import check_ordered
 from structboost.text.tagged_file import WORD
@@ -95,11 +95,11 @@ _FORMAT = ArchiveFormat(
 )
 
 
+@names_calls
 @dataclass(eq=False, repr=False)
-class TokenFeatures(
+class TokenFeatures(  # type: ignore[call-arg]
     LoadedFromFile,
     TransformerMixin,
-    NamesArguments,
     BaseEstimator,
     # Tokens are no data frame, whatever the output of other transformers is set to.
     auto_wrap_output_keys=None,
@@ -316,7 +316,8 @@ class TokenFeatures(
     def _as_fitted(self) -> Self:
         """Return the transformer with the parameters of the fit, whatever was set later."""
         check_is_fitted(self)
-        return copy(self).set_params(**self._parameters)
+        fitted: Self = copy(self).set_params(**self._parameters)
+        return fitted
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_parameters")

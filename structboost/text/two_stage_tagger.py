@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import ConstantPredictionWarning, ModelFileError
-from structboost.faces.saved import SavedEstimator
 from structboost.faces.sequence_forms import (
     dicts_of_frame,
     listed_sequences,
@@ -28,8 +27,9 @@ from structboost.faces.sequence_forms import (
 from structboost.faces.tagger import StructBoostTagger
 from structboost.faces.tokens import tag_indices
 from structboost.files.archive import ArchiveFormat
+from structboost.files.saved import LoadedFromFile
 from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
-from structboost.runtime.called_class import NamesArguments
+from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.selection.cross_fitting import cross_fit
 from structboost.validation import (
@@ -166,8 +166,9 @@ def with_tags(
 _STAGES = ("first", "second")
 
 
+@names_calls
 @dataclass(eq=False, repr=False)
-class TwoStageTagger(SavedEstimator, NamesArguments, BaseEstimator):
+class TwoStageTagger(LoadedFromFile, BaseEstimator):
     """Tagger whose second stage sees the tags of the same word in other sentences.
 
     A name is often clear in one sentence and not in the next.  A first tagger tags all sentences.

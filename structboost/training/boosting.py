@@ -25,6 +25,7 @@ from structboost.objectives.registry import FORMULATIONS, formulation_of
 from structboost.objectives.values import Objective, without_objective
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
@@ -57,6 +58,7 @@ _TYPICAL_C = 100.0
 Callback = Callable[[Mapping[str, Any], "StructBoost"], Any]
 
 
+@names_calls
 @dataclass(eq=False, repr=False)
 class StructBoost(Trainer):
     """Trainer of structured prediction by boosting, with a bound on the distance to the optimum.

@@ -29,7 +29,6 @@ from structboost.model.ensemble import (
     read_model,
 )
 from structboost.objectives.held_out import saved_temperature
-from structboost.runtime.called_class import NamesArguments
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (
     by_position,
@@ -40,7 +39,7 @@ from structboost.validation import (
 )
 
 
-class Trainer(SavedToFile, NamesArguments, BaseEstimator):
+class Trainer(SavedToFile, BaseEstimator):
     """Base of trainers, whose fitted model is an :class:`structboost.Ensemble`.
 
     A subclass decorates its ``fit`` with :func:`structboost.runtime.fitted_state.committed`.

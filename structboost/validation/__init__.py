@@ -58,6 +58,7 @@ from structboost.validation.parameters import (
     checked_text_or_none,
     checked_verbose,
     checked_whole_number,
+    is_same,
     is_text,
     is_whole,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "group_indices_by_name",
     "is_missing",
     "is_number",
+    "is_same",
     "is_text",
     "is_whole",
     "lacks_and_has",

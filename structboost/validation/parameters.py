@@ -159,6 +159,20 @@ def is_text(value: Any, text: str) -> bool:
     return isinstance(value, str) and value == text
 
 
+def is_same(value: Any, other: Any) -> bool:
+    """Whether two values of a parameter are the same object or equal plain values."""
+    plain = (str, int, float)
+    value, other = _unboxed(value), _unboxed(other)
+    return value is other or (
+        isinstance(value, plain) and type(value) is type(other) and value == other
+    )
+
+
+def _unboxed(value: Any) -> Any:
+    """Convert a scalar of numpy to one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def checked_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return ``value`` as one of ``choices``."""
     if not isinstance(value, str) or value not in choices:

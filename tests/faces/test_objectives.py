@@ -20,7 +20,6 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
-from structboost.faces.objectives import STAGE_WISE
 from structboost.objectives import (
     ConditionalLikelihood,
     Exponential,
@@ -187,7 +186,7 @@ def test_formulations_of_other_objectives_are_refused(face):
                 ValueError, match=r"^formulation is .* write objective= in place of"
             ):
                 face(objective=objective, formulation=formulation).fit(*DATA[face])
-        for neither in ("none", 3, None):
+        for neither in ("none", 3):
             with pytest.raises(ValueError, match=r"^formulation is .*or write objective='hinge'"):
                 face(objective=objective, formulation=neither).fit(*DATA[face])
 
@@ -209,7 +208,11 @@ def test_a_formulation_may_be_the_objective(tmp_path):
 
 @each_objective
 def test_an_objective_with_parameters_is_the_fit_of_flat_ones(face, objective, tmp_path):
-    names = ("max_depth", "min_samples_leaf") if objective in STAGE_WISE else ("C", "tol")
+    names = (
+        ("max_depth", "min_samples_leaf")
+        if values.OBJECTIVES[objective].is_stage_wise
+        else ("C", "tol")
+    )
     own = {name: OTHERS[name] for name in names}
     flat = face(objective=objective, max_iter=3, random_state=0, **own).fit(*DATA[face])
     value = values.OBJECTIVES[objective](**own)
@@ -234,8 +237,10 @@ def test_an_objective_with_parameters_is_the_fit_of_flat_ones(face, objective, t
 def test_an_objective_has_no_parameters_of_another_nor_of_another_face():
     with pytest.raises(TypeError, match="max_depth"):
         Hinge(max_depth=3)
-    with pytest.raises(ValueError, match=r"l1_ratio is 0.5 .* StructBoostClassifier does not have"):
-        StructBoostClassifier(objective=LogLoss(l1_ratio=0.5)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"l1_ratio is 0.5, .* write .* weak_learner='linear'"):
+        StructBoostClassifier(LogLoss(l1_ratio=0.5)).fit(X, Y)
+    few = StructBoostClassifier(LogLoss(l1_ratio=0.9, C=1.0), weak_learner="linear").fit(X, Y)
+    assert few.history_[-1]["certified"]
     with pytest.raises(TypeError, match="objective is Pairwise"):
         StructBoostClassifier(objective=Pairwise()).fit(X, Y)
     for grid in ({"C": [5.0]}, {"objective__C": [5.0]}, {"objective": [Hinge(C=5.0, tol=0.1)]}):

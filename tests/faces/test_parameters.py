@@ -12,6 +12,7 @@ import structboost.faces
 from structboost import MultiBoostMOClassifier, StructBoost, StructBoostClassifier
 from structboost.faces import recipe
 from structboost.faces.parameters import estimator
+from structboost.runtime.called_class import parameters_of
 from tests.helpers.four_faces import DATA
 
 FACES = [getattr(structboost.faces, name) for name in structboost.faces.__all__]
@@ -24,13 +25,16 @@ ESTIMATORS = [face for face in FACES if not WRAPPED & set(inspect.signature(face
 @pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
 def test_signature_docstring_and_parameters_agree(face):
     signature = inspect.signature(face)
-    assert set(face().get_params()) == set(signature.parameters)
-    assert all(p.kind is p.KEYWORD_ONLY for p in signature.parameters.values())
+    names = [name for name in signature.parameters if name != "parameters"]
+    assert set(face().get_params()) == set(names)
+    has_objectives = "objective" in names
+    by_position = [name for name, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    assert by_position == ["objective", "parameters"] * has_objectives
     text = inspect.getdoc(face)
     (_, described) = text.split("Parameters\n----------\n")
     described, attributes = described.split("\nAttributes\n----------\n")
     heads = [line.split(" : ")[0] for line in described.splitlines() if line[:1].strip()]
-    assert heads == list(signature.parameters)
+    assert heads == names + ["**parameters"] * has_objectives
     attributes = attributes.split("\nExamples\n--------\n")[0]
     fitted = [line.split(" : ")[0] for line in attributes.splitlines() if line[:1].strip()]
     assert all(name.endswith("_") for name in fitted)
@@ -40,21 +44,22 @@ def test_signature_docstring_and_parameters_agree(face):
     for entry in described.split("\n" + heads[0])[0], attributes:
         assert " : " in entry
         assert entry.rstrip().endswith(".")
-    assert all(f"{name}:" in pydoc.plain(pydoc.render_doc(face)) for name in heads)
+    assert all(f"{name}:" in pydoc.plain(pydoc.render_doc(face)) for name in names)
 
 
 @pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
 def test_defaults_come_from_the_nearest_class_and_clones_keep_parameters(face):
-    for name, parameter in inspect.signature(face).parameters.items():
-        assert getattr(face, name) is parameter.default
-    marks = {name: object() for name in inspect.signature(face).parameters}
+    names = parameters_of(face)
+    for parameter in names:
+        assert getattr(face, parameter.name) is parameter.default
+    marks = {parameter.name: object() for parameter in names}
     twin = face(**marks)
     assert all(getattr(twin, name) is mark for name, mark in marks.items())
     assert clone(face()).get_params() == face().get_params()
 
 
 def test_a_class_may_override_the_description_of_a_parameter():
-    @estimator
+    @estimator()
     class Quiet(StructBoostClassifier):
         """A face of a user.
 
@@ -71,15 +76,15 @@ def test_a_class_may_override_the_description_of_a_parameter():
 
     text = inspect.getdoc(Quiet)
     assert "    Larger by default." in text
-    assert "tol : float" in text
+    assert "max_iter : int" in text
     assert text.count("C : float") == 1
     assert Quiet().C == 7.0
-    assert list(inspect.signature(Quiet).parameters)[:2] == ["patience", "C"]
+    assert list(inspect.signature(Quiet).parameters)[:3] == ["objective", "patience", "C"]
     with pytest.raises(TypeError, match="Quiet has no parameter 'temper'"):
         Quiet(temper=1)
     with pytest.raises(KeyError, match="temper"):
 
-        @estimator
+        @estimator()
         class Undescribed(Quiet):
             """A parameter without a description."""
 

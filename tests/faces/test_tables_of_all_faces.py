@@ -142,12 +142,6 @@ def test_faces_with_one_score_keep_directions(name):
     assert (np.diff(grid, axis=0) <= 0).all()
 
 
-@pytest.mark.parametrize("name", sorted(set(CLASSIFIERS) - {*MONOTONE, "StructuredSVM"}))
-def test_faces_without_directions_name_one_that_keeps_them(name):
-    with pytest.raises(ValueError, match=r"monotonic_cst.*(StructBoostClassifier|'tree'|'stump')"):
-        fitted(name, FRAME, TWO, monotonic_cst={"width": -1})
-
-
 @pytest.mark.parametrize("name", QUICK)
 def test_whole_numbers_as_labels_of_columns_are_matched(name):
     frame = pandas.DataFrame(TABLE, columns=[7, 3])

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
-
 from structboost.faces.string_index import StringIndex
+
 from structboost.faces.token_names import TokenNames
 
 TEXT = st.sampled_from(["a", "b", "a=b", "", "é"])
@@ -190,8 +190,7 @@ class _ReadByName(dict):
 def test_tokens_with_new_names_do_not_read_all_learned_names(new, other):
     names = TokenNames()
     names.learn([[{"a": True, "b": True}, {"b": True}]])
-    assert names._index is not None
-    names._places = _ReadByName(names._places)
+    names._codes.places = _ReadByName(names._codes.places)
     table = names.table([[{"a": True, **new}, other]])
     assert table.whole().toarray().tolist() == [[1.0, 0.0], [1.0, float("b" in other)]]
 
