@@ -214,10 +214,6 @@ class BoostedFace(BaseEstimator):
         """Return what a file holds beside the model and the parameters."""
         raise NotImplementedError
 
-    def _restore(self, facts: Mapping[str, Any]) -> None:
-        """Set the fitted attributes from the model and its metadata, which may be damaged."""
-        raise NotImplementedError
-
     @property
     def learner_(self) -> str:
         """Names of the families of weak learners in the model."""

@@ -410,7 +410,6 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             facts["link"] = self.link_ and [self.link_.sharpness, self.link_.margin]
         return facts
 
-    @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
         self.classes_ = saved_classes(facts)
         task = self._saved_task(facts)

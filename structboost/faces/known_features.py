@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ class KnownFeatures:
         place = f"X[{i}][{strange[0] - lengths[:i].sum()}]"
         example = _example_of_columns(features[0])
         if tokens is not None and names is not None:
-            example = _example(features[0], flat[strange[0]], names.names)
+            example = _example(features[0], names.names)
         warn_user(
             f"{len(strange)} of the {table.shape[0]} tokens of X have nothing that training had: "
             f"{place} has {example}.  Such tokens get the tags of any "
@@ -124,24 +123,10 @@ def _example_of_columns(columns: Sequence[str]) -> str:
     return f"only features that no token of training had, or each, such as column {columns[0]}"
 
 
-def _example(features: Sequence[str], token: Mapping[Any, Any], names: Sequence[str]) -> str:
-    """Describe the features of a token in words, beside the nearest one of training."""
+def _example(features: Sequence[str], names: Sequence[str]) -> str:
+    """Describe the features of a token in words, beside a near one of training."""
     if not features:
         return "no feature"
-    nearest = next(filter(None, (_nearest(name, token, names) for name in features)), None)
-    if nearest is None:
-        return f"{shown(features[0])}, and training had features such as {shown(names[0])}"
-    return f"{shown(nearest[0])}, and training had {shown(nearest[1])}"
-
-
-def _nearest(name: str, token: Mapping[Any, Any], names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the name of a feature and the nearest one of training, or None if none is near."""
-    value = token.get(name)
-    texts = [name, f"{name}={value}"] if isinstance(value, Number | np.bool_) else [name]
-    plain = {text.strip().casefold() for text in texts}
-    same = [other for other in names if other.strip().casefold() in plain]
-    key, _, text = texts[-1].partition("=")
-    alike = [other for other in names if other.startswith(f"{key}=") or other.endswith(f"={text}")]
-    same += [other for other in names if other == key]
-    close = same or get_close_matches(texts[-1], (alike or list(names))[:_MOST_NAMES], 1)
-    return (name, close[0]) if close else None
+    plain = {name.casefold(): name for name in names[:_MOST_NAMES]}
+    near = get_close_matches(features[0].casefold(), plain, 1, 0.0)
+    return f"{shown(features[0])}, and training had features such as {shown(plain[near[0]])}"

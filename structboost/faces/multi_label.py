@@ -379,7 +379,6 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             "costs": None if costs is None else costs.tolist(),
         }
 
-    @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
         self._form = checked_choice(facts["form"], "form", FORMS)
         self._pairs = facts.get("pairs", self.pairs) is True

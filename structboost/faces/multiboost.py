@@ -6,12 +6,11 @@ from typing import Any
 
 from structboost._typing import override
 from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
+from structboost.faces.coded import LOSSES
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
 from structboost.objectives.exponential import Exponential
 from structboost.validation import checked_choice
-
-LOSSES = ("exponential", "hinge")
 
 
 @estimator(RoundsOfStumps)

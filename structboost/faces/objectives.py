@@ -192,6 +192,12 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
             f"weak_learner is {shown(learners)}, and objective='svm' fits one linear function; "
             "leave weak_learner out, or write objective='hinge' to boost weak learners."
         )
+    ratio = getattr(objective, "l1_ratio", 0.0)
+    if not 0 <= checked_number(ratio, "l1_ratio", "a number from 0 to below 1") < 1:
+        raise ValueError(
+            f"l1_ratio is {shown(ratio)}; give a number from 0 to below 1, or write "
+            "objective='l1_log_loss' for an l1 norm alone."
+        )
     face._check_parameters()
     return objective
 
@@ -280,8 +286,7 @@ def recipe_of(
         of_linear["max_epochs"] = settings["max_rounds"]
         of_linear["loss"] = "hinge" if isinstance(objective, SVM) else "log_loss"
         if isinstance(objective, LogLoss):
-            ratio = checked_ratio(objective)
-            of_linear["problem"] = partial(PrimalLikelihood, l1_ratio=ratio)
+            of_linear["problem"] = partial(PrimalLikelihood, l1_ratio=float(objective.l1_ratio))
         of_linear |= dict(linear or {})
     elif objective.is_stage_wise:
         choices = StageWise(
@@ -316,17 +321,6 @@ def recipe_of(
 def named_learners(face: BoostedFace, objective: Objective) -> WeakLearners:
     """Return the weak learners of an estimator, where "auto" takes some."""
     return objective.learners if is_same(face.weak_learner, AUTO) else face.weak_learner
-
-
-def checked_ratio(objective: LogLoss) -> float:
-    """Return the weight of the l1 norm, or raise if it is out of its range."""
-    ratio = objective.l1_ratio
-    if not 0 <= checked_number(ratio, "l1_ratio", "a number from 0 to below 1") < 1:
-        raise ValueError(
-            f"l1_ratio is {shown(ratio)}; give a number from 0 to below 1, or write "
-            "objective='l1_log_loss' for an l1 norm alone."
-        )
-    return float(ratio)
 
 
 def _with_rate(steps: NewtonSteps, rate: Any) -> NewtonSteps:

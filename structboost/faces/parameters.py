@@ -40,7 +40,6 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
                     setattr(cls, name, getattr(part, name))
         cls.__annotations__ = annotations
         decorated: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
-        inherited = [f for base in cls.__mro__[1:] for f in vars(base).get("_flat_names", ())]
         init, objectives = vars(decorated)["__init__"], getattr(decorated, "_objectives", ())
         signature = inspect.signature(init)
         of_self = signature.parameters["self"]
@@ -55,7 +54,7 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
         decorated._flat_names = tuple(name for name in flat if name not in names)
         if objectives:
             for name in decorated._flat_names:
-                if name not in inherited:
+                if not hasattr(cls, name):
                     setattr(cls, name, None)
             init = _init_with_flat(init, decorated._flat_names)
             decorated.__init__ = init

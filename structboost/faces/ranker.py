@@ -288,7 +288,6 @@ class StructBoostRanker(TableFace):
     def _facts(self) -> dict[str, Any]:
         return {**facts_of_fit(self), "columns": self._columns.to_plain()}
 
-    @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
         of_columns = column_attributes(saved_columns(facts, self.model_))
         self._keep(RankingTask(self.loss), fit_of_facts(self.model_, facts), **of_columns)

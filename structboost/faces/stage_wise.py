@@ -27,7 +27,7 @@ from structboost.training.held_out_runs import (
     fitted_factor,
 )
 from structboost.training.loop import Loop
-from structboost.validation import checked_whole_number, is_same, is_text
+from structboost.validation import checked_whole_number, is_same, is_text, rows_of
 
 # The fractions of the features that a node may split.
 _FEW, ALL_FEATURES = 1 / 3, 1.0
@@ -163,7 +163,7 @@ def some_examples(X: Any, Y: Any, sample_weight: Any, most: int) -> tuple[Any, A
         return X, Y, sample_weight
     rows = np.linspace(0, len(Y) - 1, most).astype(np.int64)
     weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
-    return *(_taken(values, rows) for values in (X, Y)), weights
+    return *(rows_of(values, rows) for values in (X, Y)), weights
 
 
 def _loss_of_left_out(
@@ -195,11 +195,6 @@ def constant_loss(Y: Any, weights: Any) -> float:
     p = np.bincount(indices, weights)
     p = p / p.sum()
     return float(-(p @ np.log(p)))
-
-
-def _taken(values: Any, rows: Any) -> Any:
-    """Return the values at ``rows`` of an array, a sparse matrix or a list."""
-    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
 
 
 @dataclass(frozen=True)

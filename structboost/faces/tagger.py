@@ -21,7 +21,6 @@ from structboost.faces.objectives import (
     Objectives,
     checked_objective,
     checked_parameters,
-    checked_ratio,
     named_learners,
     objective_of,
     recipe_of,
@@ -373,8 +372,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             is_svm=isinstance(objective, SVM),
         )
         checked_choice(self.transitions, "transitions", ("all", "seen"))
-        if isinstance(objective, LogLoss):
-            checked_ratio(objective)
         if self.transitions == "seen" and not (
             reader.is_active and objective.name == LOG_LOSS and is_linear
         ):
@@ -471,7 +468,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             "scheme": self.scheme_,
         }
 
-    @override
     def _restore(self, facts: Mapping[str, Any]) -> None:
         classes = saved_classes(facts)
         reader = TokenReader.from_plain(facts["reader"])
