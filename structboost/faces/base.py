@@ -149,9 +149,9 @@ class BoostedFace(BaseEstimator):
     # Parameters of some classes.
     objective = None
     scoring = None
-    max_iter: ClassVar[Any] = None
 
     if TYPE_CHECKING:
+        max_iter: Any
 
         def __init__(self, objective: Any = ..., **parameters: Any) -> None: ...
 
