@@ -128,7 +128,7 @@ def names_calls(cls: type[T]) -> type[T]:
             setattr(cls, name, classmethod(checked) if of_class else checked)
     decorated.__getattr__ = _missing
     # scikit-learn reads the signature anew for each get_params.
-    decorated._get_param_names = classmethod(lambda of: list(_names(of)))
+    decorated._get_param_names = classmethod(lambda of: list(_names(of)))  # type: ignore[arg-type]
     if decorated.set_params.__module__ == "sklearn.base":
         decorated.set_params = set_params
     return cls

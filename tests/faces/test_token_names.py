@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
-from structboost.faces.string_index import StringIndex
 
 from structboost.faces.token_names import TokenNames
 
@@ -197,28 +196,3 @@ def test_tokens_with_new_names_do_not_read_all_learned_names(new, other):
 
 # Few characters, so that strings meet; one of two bytes, a lone surrogate and a null.
 STRINGS = st.text("ab=é\ud800", max_size=4)
-
-
-@settings(deadline=None)
-@given(
-    st.lists(STRINGS, max_size=12),
-    STRINGS,
-    STRINGS,
-    st.lists(st.tuples(STRINGS, STRINGS), min_size=1, max_size=8),
-)
-def test_the_index_finds_what_a_dict_finds(strings, one, other, values):
-    places = {string: k for k, string in enumerate(strings)}
-    columns = [*zip(*values, strict=True)]
-    found = StringIndex(strings).find([one, other], columns)
-    assert sorted(found) == [0, 1]
-    for k, prefix in enumerate((one, other)):
-        wanted = [places.get(prefix + value, -1) for value in columns[k]]
-        assert found[k].tolist() == wanted
-
-
-def test_columns_of_other_values_and_null_characters_are_left_to_the_caller():
-    index = StringIndex(["a=b", "a=b\0c"])
-    assert sorted(index.find(["a=", "a="], [["b", 1], ["b", "c"]])) == [1]
-    assert index.find(["a="], [["b\0c", "b"]]) == {}
-    assert index.find(["a\0"], [["b"]]) == {}
-    assert index.find([], []) == {}
