@@ -194,6 +194,8 @@ class _Reading:
             except TypeError:  # an unhashable value
                 listed = list(map(self._code, names, values))
             codes = np.array(listed, np.int32)
+            for k in np.flatnonzero(codes == _ABSENT).tolist() if are_true else ():
+                self._check_form(names[k])
             self._read_others(names, values, np.flatnonzero(codes == _OTHER), first + rows)
             is_feature = codes >= 0
             blocks.append(codes[is_feature])
