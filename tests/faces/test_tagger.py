@@ -108,7 +108,7 @@ def scores_of_all_tags(tagger, x):
         (with_vectors, {**HINGE, "max_iter": 5, "weak_learner": "linear"}),
         (with_vectors, {"transition_features": ["last"], "C": 40.0}),
     ],
-    ids=str,
+    ids=lambda case: getattr(case, "__name__", str(case)),
 )
 def test_tags_and_probabilities_are_those_of_all_tags_by_the_public_weights(
     made, parameters, tmp_path
