@@ -200,6 +200,7 @@ class BoostedFace(BaseEstimator):
         return updated
 
     def save(self, path: str | PathLike[str]) -> None:  # noqa: D102
+        check_is_fitted(self)
         save_estimator(self, path, self._facts())
 
     @classmethod

@@ -252,6 +252,7 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
 
     @override
     def save(self, path: str | PathLike[str]) -> None:
+        check_is_fitted(self)
         save_estimator(self, path, {"columns": self._columns.to_plain()})
 
     @override

@@ -10,7 +10,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import IntArray
 from structboost.errors import ModelFileError
@@ -29,7 +28,6 @@ _MOST_LEVELS = 100
 
 def save_estimator(face: Any, path: str | PathLike[str], facts: Mapping[str, Any]) -> None:
     """Write the model of an estimator to a file, with its parameters and facts in the metadata."""
-    check_is_fitted(face)
     metadata = {
         **face.model_.metadata,
         "estimator": type(face).__name__,

@@ -134,7 +134,7 @@ def names_calls(cls: type[T]) -> type[T]:
     return cls
 
 
-def set_params(estimator: Any, **params: Any) -> Any:
+def set_params(estimator: Any, /, **params: Any) -> Any:
     """Set parameters of this estimator, and return it.
 
     Raises

@@ -187,9 +187,10 @@ def check_inputs(X: Any) -> None:
 
 def check_sequence(value: Any, name: str, remedy: str) -> None:
     """Raise TypeError unless ``value`` has a length and an order."""
-    is_other = isinstance(value, (Mapping, set, frozenset, type, str, bytes))
-    # An array of no dimensions has the method, which raises.
-    if is_other or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+    is_other = isinstance(value, Mapping | type | str | bytes)
+    has_order = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    # An array of no dimensions has the methods, which raise.
+    if is_other or not has_order or getattr(value, "ndim", 1) == 0:
         raise TypeError(f"{name} is {shown(value)}, not a sequence; {remedy}.")
 
 
