@@ -19,7 +19,7 @@ from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
 from structboost.solvers.cut_program import scaled_down
-from structboost.solvers.proximal_step import proximal_step
+from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 # Gap up to which a solution is accepted, as a fraction of the loss of no weights.
 _ACCURACY = 1e-7
@@ -158,9 +158,10 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         # The step's own cost, sum(w), is taken back by 1 in every product.
         products = np.ascontiguousarray(np.vstack((products, products - penalty)) + 1.0)
         losses = np.append(losses, losses - penalty * self.theta)
-        weights, _ = proximal_step(
-            products, losses, 1.0, self.weights, step, multipliers, 1e-2 * accuracy
-        )
+        weights, _, _ = proximal_step(
+            products, losses, 1.0, self.weights, step, multipliers, 1e-2 * accuracy,
+            no_curvature(len(self.weights)),
+        )  # fmt: skip
         self._proximal = multipliers.reshape(2, -1)
         pool.age(self._proximal[:, 1:].max(axis=0))
         return scaled_down(weights, self.theta)

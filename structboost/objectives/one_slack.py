@@ -31,7 +31,7 @@ from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.solvers.cut_pool import CutPool
-from structboost.solvers.proximal_step import proximal_step
+from structboost.solvers.proximal_step import Curvature, proximal_step
 from structboost.validation import check_declares, checked_flag, checked_not_negative
 
 _MAX_CUTS_PER_SOLVE = 5000
@@ -51,11 +51,17 @@ _ROUNDING = 1e-9
 # bound ignores the ridge.
 _RIDGE_GAP = 0.05
 
-# What a checkpoint holds of each cut of the pool.
+# What a checkpoint holds of each cut of the pool, and of the curvature that the last step left.
 _OF_CUTS = {
     "idle": Array("int64", ("n_cuts",), low=0),
     "multipliers": Array("float64", ("n_cuts",), low=0.0),
     "duals": Array("float64", ("n_cuts",), low=0.0),
+    "numbers": Array("int64", ("n_cuts",), low=0, rising=True),
+}
+_OF_CURVATURE = {
+    "known_cuts": Array("int64", ("n_known",), low=0),
+    "known_gram": Array("float64", ("n_known", "n_known")),
+    "known_columns": Array("bool", ("n_live",)),
 }
 
 
@@ -206,11 +212,12 @@ class OneSlackMaster(CuttingPlaneMaster):
         """
         pool = self.pool
         multipliers = pool.multipliers.copy()
-        weights, step = self.weights, _LONGER * self.step_length
+        weights, step, curvature = self.weights, _LONGER * self.step_length, pool.curvature_by_row()
         for _ in range(_MAX_LONG_STEPS):
-            weights, _ = proximal_step(
-                pool.matrix, pool.losses, self.C, weights, step, multipliers, 0.05 * accuracy
-            )
+            weights, _, curvature = proximal_step(
+                pool.matrix, pool.losses, self.C, weights, step, multipliers, 0.05 * accuracy,
+                curvature,
+            )  # fmt: skip
             self._take_duals(multipliers / (multipliers @ pool.matrix).max(initial=1.0))
             if self.primal - self.dual_value <= accuracy:
                 return True
@@ -237,12 +244,14 @@ class OneSlackMaster(CuttingPlaneMaster):
     @override
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         scalars = {
-            "risk": self.risk, "dual_value": self.dual_value, "step": self.step_length,
-            "calls": self.oracle.calls,
+            "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
+            "step": self.step_length, "calls": self.oracle.calls,
         }  # fmt: skip
         pool = self.pool
+        curvature: tuple[NDArray[Any], ...] = pool.curvature
         arrays = {"weights": self.weights, "matrix": pool.matrix, "losses": pool.losses}
         arrays |= {name: getattr(pool, name) for name in _OF_CUTS}
+        arrays |= dict(zip(_OF_CURVATURE, curvature, strict=True))
         return scalars, arrays | self.oracle.state(pool.cuts[1:])
 
     @override
@@ -252,7 +261,7 @@ class OneSlackMaster(CuttingPlaneMaster):
             "matrix": Array("float64", ("n_cuts", "n_live")),
             "losses": Array("float64", ("n_cuts",)),
         }
-        return {"": Part(fields | _OF_CUTS), **self.oracle.schema(n_learners)}
+        return {"": Part(fields | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
 
     @override
     def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -261,6 +270,9 @@ class OneSlackMaster(CuttingPlaneMaster):
             self.dual_value = finite_number(scalars["dual_value"], "dual_value", 0.0)
             self.step_length = finite_number(scalars["step"], "step", np.finfo(np.float64).tiny)
             calls = whole_number(scalars["calls"], "number of calls", 1, 1 << 62)
+            n_made = whole_number(scalars["n_made"], "number of cuts", 1, 1 << 62)
+        if len(np.unique(arrays["known_cuts"])) < len(arrays["known_cuts"]):
+            raise DamagedFileError("it has products of a cut twice")
         cuts = self.oracle.restored_cuts(arrays, len(arrays["losses"]) - 1)
         # The file has no hash of outputs in a Dask collection.
         risk_now = self.oracle.risk_at(arrays["weights"])
@@ -270,6 +282,8 @@ class OneSlackMaster(CuttingPlaneMaster):
         pool.add(cuts, arrays["matrix"][1:], arrays["losses"][1:])
         for name in _OF_CUTS:
             setattr(pool, name, arrays[name])
+        pool.n_made = n_made
+        pool.curvature = Curvature(*(arrays[name] for name in _OF_CURVATURE))
         self.oracle.calls = calls
 
     @override

@@ -272,6 +272,7 @@ class BlockFrankWolfe:
             tuple(self._cuts), old_indices, old.first_cut, old.first_product, old.products,
             self._parts.features,
             np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
+            self._places,
         )  # fmt: skip
 
     def _add_up(self) -> None:

@@ -120,10 +120,12 @@ class Bundle(ABC):
         pool = self.pool
         # Both squares are one, about a center nearer to zero.
         shortened = 1.0 / (self.ridge + 1.0 / step) if self.ridge else step
-        weights, _ = proximal_step(
+        weights, _, curvature = proximal_step(
             pool.matrix, pool.losses, self.C, self.weights * (shortened / step), shortened,
-            pool.multipliers, _STEP_ACCURACY * accuracy, ordered=self.ordered,
+            pool.multipliers, _STEP_ACCURACY * accuracy,
+            pool.curvature_by_row(), ordered=self.ordered,
         )  # fmt: skip
+        pool.curvature = curvature._replace(cuts=pool.numbers[curvature.cuts])
         pool.age(pool.multipliers)
         return weights
 

@@ -20,8 +20,11 @@ _FASTMATH = {"reassoc", "contract", "nsz"}
 # A block is solved to this fraction of its violation, in at most so many steps.
 _BLOCK_ACCURACY = 0.1
 _MAX_BLOCK_STEPS = 50
+# Cost of a product of features in addition to its length.
+_OVERHEAD = 8
 # numba compiles once more for a literal.
 _NO_BOUNDS: Any = np.bool_(False)
+_NOTHING: Any = np.int64(0)
 
 
 class Cuts(NamedTuple):
@@ -122,6 +125,14 @@ def gather_entries(
 
 # Slices let the compiler use vector registers where sums of indices do not.
 @compiled(fastmath=_FASTMATH)
+def _dot(values: FloatArray, others: FloatArray) -> float:
+    total = 0.0
+    for f in range(len(values)):
+        total += values[f] * others[f]
+    return total
+
+
+@compiled(fastmath=_FASTMATH)
 def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
     total = 0.0
     for f in range(len(values)):
@@ -214,6 +225,7 @@ def fill_products(
     one_cut: FloatArray,
     scores: FloatArray,
     steps: FloatArray,
+    places: IntArray,
 ) -> None:
     """Fill in the products <dPsi, dPsi'> of the cuts, with the known ones by the indices ``old``.
 
@@ -228,25 +240,126 @@ def fill_products(
         old_block = old_products[old_first_product[i] : old_first_product[i + 1]].reshape(
             (n_old, n_old)
         )
+        n_new = _NOTHING
         for c in range(n):
-            a = old[first + c] - old_first_cut[i]
-            if old[first + c] >= 0:
-                for d in range(n):
-                    if old[first + d] >= 0:
-                        products[c, d] = old_block[a, old[first + d] - old_first_cut[i]]
+            if old[first + c] < 0:
+                n_new += 1
                 continue
-            # The weights that a new cut adds up to give its products with all.
-            _add_cut(cuts, first + c, 1.0, steps)
-            _add_steps(cuts, i, features, steps, one_cut)
-            _score_support(cuts, i, features, one_cut, scores, _NO_BOUNDS)
+            a = old[first + c] - old_first_cut[i]
             for d in range(n):
-                products[c, d] = _cut_value(cuts, first + d, scores)
-                products[d, c] = products[c, d]
-            for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
-                w = cuts.support_weight[s]
-                for f in range(cuts.support_length[s]):
-                    x = cuts.support_feature[s] + f
-                    one_cut[w + features[1][x] if cuts.support_is_sparse[s] else w + f] = 0.0
+                if old[first + d] >= 0:
+                    products[c, d] = old_block[a, old[first + d] - old_first_cut[i]]
+        if n_new > 1 and _has_few_pairs(cuts, i, n_new):
+            _products_by_scores(cuts, i, old, features[0], places, products)
+        elif n_new:
+            _products_by_weights(cuts, i, old, features, one_cut, scores, steps, products)
+
+
+@compiled(inline="always")
+def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
+    """Whether products by pairs of scores cost less than adding up ``n_new`` cuts."""
+    first, last = cuts.first_support[i], cuts.first_support[i + 1]
+    weight, length = cuts.support_weight[first:last], cuts.support_length[first:last]
+    left = _OVERHEAD * len(length)
+    for s in range(len(length)):
+        left += length[s]
+        if cuts.support_is_sparse[first + s]:
+            return False
+    left *= 2 * n_new
+    if len(length) * len(length) > 2 * left:
+        return False
+    for s in range(len(length)):
+        if length[s]:
+            for t in range(s + 1):
+                if weight[s] == weight[t]:
+                    left -= length[t] + _OVERHEAD
+    return bool(left > 0)
+
+
+@compiled(fastmath=_FASTMATH)
+def _products_by_scores(
+    cuts: Cuts,
+    i: int,
+    old: IntArray,
+    values: NDArray[Any],
+    places: IntArray,
+    products: FloatArray,
+) -> None:
+    """Compute the products of the new cuts of example i by the features of its scores."""
+    first, last = cuts.first_support[i], cuts.first_support[i + 1]
+    score, length = cuts.support_score[first:last], cuts.support_length[first:last]
+    feature, weight = cuts.support_feature[first:last], cuts.support_weight[first:last]
+    # A channel without features begins where the next one does: its scores are left out.
+    n = 0
+    order = np.empty(len(score), np.int64)
+    for s in range(len(score)):
+        if length[s]:
+            places[score[s]] = n
+            order[n] = s
+            n += 1
+    of_scores = np.empty((n, n))
+    for a in range(n):
+        s = order[a]
+        for b in range(a + 1):
+            t = order[b]
+            of_scores[a, b] = of_scores[b, a] = 0.0
+            if weight[s] == weight[t]:
+                of_s = values[feature[s] : feature[s] + length[s]]
+                total = _dot(of_s, values[feature[t] : feature[t] + length[s]])
+                of_scores[a, b] = total
+                of_scores[b, a] = total
+    one_cut = np.empty(n)
+    at, entry = cuts.first_entry[cuts.first_cut[i] : cuts.first_cut[i + 1] + 1], cuts.entry_score
+    for c in range(len(products)):
+        if old[cuts.first_cut[i] + c] >= 0:
+            continue
+        for b in range(n):
+            one_cut[b] = 0.0
+        for e in range(at[c], at[c + 1]):
+            a, value = places[entry[e]], cuts.entry_value[e]
+            if a >= 0:
+                for b in range(n):
+                    one_cut[b] += value * of_scores[a, b]
+        for d in range(len(products)):
+            if d < c and old[cuts.first_cut[i] + d] < 0:
+                continue
+            total = 0.0
+            for e in range(at[d], at[d + 1]):
+                if places[entry[e]] >= 0:
+                    total += cuts.entry_value[e] * one_cut[places[entry[e]]]
+            products[c, d] = total
+            products[d, c] = total
+    for a in range(n):
+        places[score[order[a]]] = -1
+
+
+@compiled(inline="always")
+def _products_by_weights(
+    cuts: Cuts,
+    i: int,
+    old: IntArray,
+    features: Features,
+    one_cut: FloatArray,
+    scores: FloatArray,
+    steps: FloatArray,
+    products: FloatArray,
+) -> None:
+    """Compute the products of the new cuts of example i by the weights of each of them."""
+    first, indices = cuts.first_cut[i], features[1]
+    for c in range(len(products)):
+        if old[first + c] >= 0:
+            continue
+        _add_cut(cuts, first + c, 1.0, steps)
+        _add_steps(cuts, i, features, steps, one_cut)
+        _score_support(cuts, i, features, one_cut, scores, _NO_BOUNDS)
+        for d in range(len(products)):
+            products[c, d] = _cut_value(cuts, first + d, scores)
+            products[d, c] = products[c, d]
+        for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
+            w = cuts.support_weight[s]
+            for f in range(cuts.support_length[s]):
+                x = cuts.support_feature[s] + f
+                one_cut[w + indices[x] if cuts.support_is_sparse[s] else w + f] = 0.0
 
 
 @compiled

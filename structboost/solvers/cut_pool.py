@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
 from structboost.runtime.memory import GrowingMatrix
+from structboost.solvers.proximal_step import Curvature, no_curvature
 
 BoolArray = NDArray[np.bool_]
 
@@ -43,6 +44,8 @@ class CutPool:
         Steps since each cut last had a multiplier.
     n_made : int
         Number of cuts ever added.
+    curvature : Curvature
+        Products from the last step, with cuts by their identifiers.
     """
 
     def __init__(self, *, empty_cut: bool = False) -> None:
@@ -55,6 +58,7 @@ class CutPool:
         self.duals = np.zeros(0)
         self.idle = np.zeros(0, np.int64)
         self.n_made = 0
+        self.curvature = no_curvature(0)
         self._n_empty = int(empty_cut)
         if empty_cut:
             self.add([None], np.zeros((1, 0)), np.zeros(1))
@@ -103,10 +107,27 @@ class CutPool:
     def add_columns(self, products: FloatArray) -> None:
         """Append columns, with ``products`` of shape (n_cuts, n_new)."""
         self._products.append_columns(products)
+        new = np.zeros(products.shape[1], np.bool_)
+        positive = np.concatenate((self.curvature.positive, new))
+        self.curvature = self.curvature._replace(positive=positive)
 
     def keep_columns(self, in_use: NDArray[Any]) -> None:
         """Drop the columns that are not ``kept``, a mask or the indices in their new order."""
         self._products.keep_columns(in_use)
+        self.forget_curvature()
+
+    def forget_curvature(self) -> None:
+        """Forget the products from the last step, after a change of matrix entries."""
+        self.curvature = no_curvature(self.matrix.shape[1])
+
+    def curvature_by_row(self) -> Curvature:
+        """Curvature from the last step of the cuts that are still stored, by their rows."""
+        cuts, gram, positive = self.curvature
+        rows = np.searchsorted(self.numbers, cuts)
+        held = self.numbers[np.minimum(rows, len(self) - 1)] == cuts
+        if held.all():
+            return Curvature(rows, gram, positive)
+        return Curvature(rows[held], np.ascontiguousarray(gram[np.ix_(held, held)]), positive)
 
     def age(self, multipliers: FloatArray, by: int = 1) -> None:
         """Reset the age of cuts with a multiplier, and raise that of the others."""

@@ -6,6 +6,8 @@ compile (docs/decisions.md).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,28 @@ from structboost.solvers.products import (
 _MAX_NEWTON_STEPS = 500
 
 
+class Curvature(NamedTuple):
+    """Products of cuts over the columns of positive weight, which one step passes to the next.
+
+    Parameters
+    ----------
+    cuts : ndarray of int64, shape (n_known,)
+        Rows of the matrix.
+    gram : ndarray, shape (n_known, n_known)
+    positive : ndarray of bool, shape (n_columns,)
+        The columns over which the products are taken.
+    """
+
+    cuts: IntArray
+    gram: FloatArray
+    positive: NDArray[np.bool_]
+
+
+def no_curvature(n_columns: int) -> Curvature:
+    """Make a curvature without products."""
+    return Curvature(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros(n_columns, np.bool_))
+
+
 def proximal_step(
     matrix: FloatArray,
     losses: FloatArray,
@@ -32,9 +56,10 @@ def proximal_step(
     step: float,
     multipliers: FloatArray,
     tolerance: float,
+    curvature: Curvature,
     *,
     ordered: bool = False,
-) -> tuple[FloatArray, float]:
+) -> tuple[FloatArray, float, Curvature]:
     """Minimise ``sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)``, w >= 0.
 
     Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
@@ -53,6 +78,8 @@ def proximal_step(
         A feasible start, changed in place to the solution.
     tolerance : float
         Duality gap at which to stop.
+    known : Curvature
+        Products from the last step, for the same indices of cuts, which only save time.
     ordered : bool
         Whether the weights must not depend on BLAS, to the last bit
         (:mod:`structboost.solvers.products`), which is slower for many cuts.
@@ -61,57 +88,63 @@ def proximal_step(
     -------
     weights : ndarray, shape (n_columns,)
     gap : float
+    curvature : Curvature
     """
-    weights, order = np.empty(len(center)), np.empty((2, len(losses) + 1), np.int32)
-    gap = _proximal_step(
-        matrix.reshape(-1),
-        losses,
+    n_cuts = len(losses)
+    weights, positive = np.empty(len(center)), curvature.positive.copy()
+    order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
+    gap, n = _proximal_step(
+        (matrix.reshape(-1), losses),
         (budget, step),
         center,
         multipliers,
         tolerance,
+        (curvature.cuts, curvature.gram.reshape(-1)),
         weights,
-        order,
+        (order, gram.reshape(-1), positive),
+        (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
         ORDERED if ordered else BLAS,
     )
-    return weights, gap
+    return weights, gap, Curvature(order[:n], gram[:n, :n].copy(), positive)
 
 
 @compiled
 def _proximal_step(
-    matrix: FloatArray,
-    losses: FloatArray,
+    cuts: tuple[FloatArray, FloatArray],
     budget_and_step: tuple[float, float],
     center: FloatArray,
     multipliers: FloatArray,
     tolerance: float,
+    products: tuple[IntArray, FloatArray],
     weights: FloatArray,
-    space: NDArray[np.int32],
+    curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
+    space: tuple[IntArray, IntArray],
     sums: bool | None,
-) -> float:
-    """Make the step, fill in weights and multipliers, and return the gap.
+) -> tuple[float, int]:
+    """Make the step, and return the gap and the number of cuts of the curvature.
 
-    ``space`` has room for indices and for pivots of LAPACK.
+    ``weights``, ``multipliers`` and ``curvature`` (order of its cuts, their products, positive
+    columns) are filled in.
     """
+    matrix, losses = cuts
     budget, step = budget_and_step
-    # Free cuts are those that had a multiplier.  Their rows stand together: a Newton step then
-    # touches them only, and a pass over all cuts finds the next.
-    n_cuts, n_columns, n_free = len(losses), len(center), 0
-    order, rows = np.empty(n_cuts, np.int64), np.empty(n_cuts * n_columns)
+    order, gram, positive = curvature
+    # Free cuts: those that had a multiplier, in the order in which they got it; the known ones come
+    # first. Their rows stand together: a Newton step then touches them only, and a pass over all
+    # cuts finds the next.
+    n_cuts, n_columns = len(losses), len(center)
+    rows = np.empty(n_cuts * n_columns)
     level, in_order = np.empty(n_cuts), np.empty(n_cuts)
     slope, direction = np.empty(n_cuts), np.empty(n_cuts)
     unclipped, change = np.empty(n_columns), np.empty(n_columns)
-    gram, positive = np.empty(n_cuts * n_cuts), np.zeros(n_columns, np.bool_)
-    for cut in range(n_cuts):
-        if multipliers[cut] > 0:
-            in_order[n_free] = multipliers[cut]
-            n_free = _take_in(matrix, losses, cut, n_free, order, level, rows)
+    n_known, n_free = _free_cuts(multipliers, products[0], products[1], order, gram)
+    for i in range(n_free):
+        in_order[i] = multipliers[order[i]]
+        _take_in(matrix, losses, order[i], i, level, rows, n_columns)
     weighted_rows(n_free, n_columns, in_order, rows, unclipped, sums)
     for j in range(n_columns):
         unclipped[j] = center[j] - step + step * unclipped[j]
-        positive[j] = unclipped[j] > 0
-    # Cuts whose products over the columns of positive weight are known.
-    n_known, n_iterations = 0, 0
+    n_iterations = 0
     stuck = False
     while True:
         _clip(unclipped, weights)
@@ -124,8 +157,10 @@ def _proximal_step(
         if gap <= tolerance or stuck or n_iterations >= _MAX_NEWTON_STEPS:
             break
         if not is_free:
+            order[n_free] = steepest
             in_order[n_free] = 0.0
-            n_free = _take_in(matrix, losses, steepest, n_free, order, level, rows)
+            _take_in(matrix, losses, steepest, n_free, level, rows, n_columns)
+            n_free += 1
         begun = n_iterations
         while True:
             entering = _shortfalls(n_free, level, rows, weights, slope, sums)
@@ -154,14 +189,7 @@ def _proximal_step(
             if length <= 0:
                 stuck = True
                 break
-            total = 0.0
-            for i in range(n_free):
-                in_order[i] += length * direction[i]
-                if in_order[i] < 1e-14 * budget:
-                    in_order[i] = 0.0
-                total += in_order[i]
-            for i in range(n_free):
-                in_order[i] *= budget / total
+            _move(n_free, in_order, direction, length, budget)
             for j in range(n_columns):
                 unclipped[j] += (length * step) * change[j]
             _clip(unclipped, weights)
@@ -169,7 +197,38 @@ def _proximal_step(
         multipliers[i] = 0.0
     for i in range(n_free):
         multipliers[order[i]] = in_order[i]
-    return float(gap)
+    return gap, n_known
+
+
+@compiled
+def _free_cuts(
+    multipliers: FloatArray,
+    known_cuts: IntArray,
+    known_gram: FloatArray,
+    order: IntArray,
+    gram: FloatArray,
+) -> tuple[int, int]:
+    """Find the cuts with a multiplier and their known products, and count both."""
+    n_cuts, n_all = len(multipliers), len(known_cuts)
+    n_known = 0
+    for i in range(n_all):
+        if multipliers[known_cuts[i]] > 0:
+            order[n_known] = known_cuts[i]
+            at = n_known * n_cuts
+            for j in range(n_all):
+                if multipliers[known_cuts[j]] > 0:
+                    gram[at] = known_gram[i * n_all + j]
+                    at += 1
+            n_known += 1
+    n_free = n_known
+    for cut in range(n_cuts):
+        is_known = not multipliers[cut] > 0
+        for i in range(n_known):
+            is_known |= order[i] == cut
+        if not is_known:
+            order[n_free] = cut
+            n_free += 1
+    return n_known, n_free
 
 
 @compiled
@@ -178,16 +237,14 @@ def _take_in(
     losses: FloatArray,
     cut: int,
     at: int,
-    order: IntArray,
     level: FloatArray,
     rows: FloatArray,
-) -> int:
-    """Add a cut to the free cuts, with its loss and its row, and return their number."""
-    order[at], level[at] = cut, losses[cut]
-    n_columns = len(rows) // len(losses)
+    n_columns: int,
+) -> None:
+    """Copy the loss and the row of a cut to those of the free cuts."""
+    level[at] = losses[cut]
     for j in range(n_columns):
         rows[at * n_columns + j] = matrix[cut * n_columns + j]
-    return at + 1
 
 
 @compiled
@@ -286,13 +343,13 @@ def _newton_direction(
     slopes: tuple[FloatArray, float],
     entering: int,
     direction: FloatArray,
-    space: NDArray[np.int32],
+    space: tuple[IntArray, IntArray],
     sums: bool | None,
 ) -> None:
     """Ascent direction of zero sum on the positive multipliers and ``entering``, which rises."""
     n_cuts, gram, step = products
     slope, slack = slopes
-    index, pivots = space[0], space[1]
+    index, pivots = space
     trace = 0.0
     n, at = n_free, 0
     for i in range(n_free):
@@ -331,6 +388,21 @@ def _newton_direction(
         if n_left == n:
             return
         n = n_left
+
+
+@compiled
+def _move(
+    n_free: int, in_order: FloatArray, direction: FloatArray, length: float, budget: float
+) -> None:
+    total = 0.0
+    for i in range(n_free):
+        in_order[i] += length * direction[i]
+        if in_order[i] < 1e-14 * budget:
+            in_order[i] = 0.0
+        total += in_order[i]
+    scale = budget / total
+    for i in range(n_free):
+        in_order[i] *= scale
 
 
 @compiled

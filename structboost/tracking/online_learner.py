@@ -188,6 +188,7 @@ class StructBoostLearner(Bundle):
         pool.matrix[:] = self._products(chosen, 0, len(self.weights))
         at = chosen + frames.n_boxes * np.arange(frames.n_slots)
         pool.losses[:] = ordered_times_vector(frames.losses[at], frames.weights)
+        pool.forget_curvature()
 
     def train(self, *, initial: bool) -> StumpVote:
         """Continue the training, and return the vote of the stumps that have weight."""

@@ -241,6 +241,8 @@ def bounds_up(header, arrays):
         (put("master/multipliers", -7.0), "multipliers' has entries out of their range"),
         (put("master/models/x/channels", 10**9), "channels' has entries out of their range"),
         (put("master/models/x/sizes", 1), "more or fewer terms"),
+        (put("master/numbers", 0), "not in order"),
+        (put("master/known_cuts", 1), "products of a cut twice"),
         (put("master/weights", 3.0), "its risk is not that of its weights"),
         (put("columns/live", 0), "a column twice"),
         (number(5, "columns", 0, 1, 0, 1), "its channel is 5"),

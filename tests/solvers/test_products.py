@@ -18,7 +18,7 @@ from structboost.solvers.products import (
     times_vector,
     weighted_rows,
 )
-from structboost.solvers.proximal_step import proximal_step
+from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 SIZES = st.integers(0, 20)
 
@@ -81,9 +81,10 @@ def test_the_ordered_step_ends_at_the_same_weights():
     found = []
     for ordered in (False, True):
         multipliers = np.append(5.0, np.zeros(11))
-        weights, gap = proximal_step(
-            matrix, losses, 5.0, np.zeros(40), 0.1, multipliers, 1e-10, ordered=ordered
-        )
+        weights, gap, _ = proximal_step(
+            matrix, losses, 5.0, np.zeros(40), 0.1, multipliers, 1e-10, no_curvature(40),
+            ordered=ordered,
+        )  # fmt: skip
         assert gap <= 1e-10
         found.append(weights)
     assert found[0].max() > 0
