@@ -155,23 +155,6 @@ class BoostedFace(BaseEstimator):
 
         def __init__(self, objective: Any = ..., **parameters: Any) -> None: ...
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by their names.
-
-        Parameters
-        ----------
-        deep : bool
-            Whether those of an objective are added, as ``objective__C``.
-
-        Returns
-        -------
-        parameters : dict of str to object
-            Parameters of the objective that were set by their own names are among them.
-        """
-        values: dict[str, Any] = super().get_params(deep)
-        flat = {name: getattr(self, name) for name in self._flat_names}
-        return values | {name: value for name, value in flat.items() if value is not None}
-
     def set_params(self, **params: Any) -> Self:
         """Set parameters, where ``objective__C`` makes an objective of a name.
 
@@ -194,9 +177,7 @@ class BoostedFace(BaseEstimator):
         name = params.get("objective", self.objective)
         if any(of.startswith("objective__") for of in params) and name in self._objectives:
             params["objective"] = OBJECTIVES[name]()
-        flat = {of: params.pop(of) for of in self._flat_names if of in params}
         updated: Self = set_params(self, **params)
-        self.__dict__.update(flat)
         return updated
 
     def save(self, path: str | PathLike[str]) -> None:  # noqa: D102
@@ -372,8 +353,9 @@ class BoostedFace(BaseEstimator):
 def trainer_settings(face: BoostedFace, objective: Objective | None = None) -> dict[str, Any]:
     """Return the parameters of the trainer, which are those of a face and of its objective."""
     values = {"engine": StructBoost.engine, "callbacks": None}
-    for of in (face, objective):
-        values |= {} if of is None else of.get_params(deep=False)
+    of_face = face.get_params(deep=False)
+    values |= {name: value for name, value in of_face.items() if name not in face._flat_names}
+    values |= {} if objective is None else objective.get_params(deep=False)
     return {name: values[name] for name in _OF_TRAINER if name in values}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -65,11 +65,8 @@ class Objectives:
         times this hinge plus half the squared norm of one linear function.  ``"exponential"`` and
         ``"l1_log_loss"``: C times these losses plus the l1 norm of the weights.  A
         :class:`structboost.objectives.Formulation` is minimised unchanged.  An
-        :class:`structboost.objectives.Objective`, such as ``Hinge(C=10)``, has parameters.
-    **parameters : optional
-        Parameters of the objective, such as ``C=10`` for ``objective="hinge"``.  They are those of
-        :class:`structboost.objectives.LogLoss`, :class:`structboost.objectives.Hinge` and the other
-        objectives.  One that the objective does not read raises an error.
+        :class:`structboost.objectives.Objective`, such as ``Hinge(C=10)``, has parameters, which
+        may also be given beside a name.  One that it does not read raises an error.
     max_iter : int or "auto"
         Maximum number of rounds of boosting, or of passes for one linear function.  ``"auto"`` is
         1000 for ``"log_loss"`` over trees on at most 20,000 examples, 100 for few long steps, else
@@ -107,7 +104,7 @@ class Objectives:
         Name of the objective of the fit.  Its value is ``objective_``.
     """
 
-    objective: Any = LOG_LOSS
+    objective: Any = field(default=LOG_LOSS, kw_only=False)
     max_iter: int | str = AUTO
     weak_learner: WeakLearners = AUTO
     scoring: Any = None

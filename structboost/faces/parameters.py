@@ -12,6 +12,7 @@ from structboost.objectives.values import OBJECTIVES
 from structboost.runtime.called_class import names_calls
 
 T = TypeVar("T")
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 _HEADING = re.compile(r"\n(Parameters|Attributes|Examples)\n-+\n")
 # A heading such as ``tol : float``, and the indented lines below it.
@@ -27,8 +28,8 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
     inherited.  Parts are classes that only declare: their parameters and entries are those of the
     class, and they are not among its bases.
 
-    A class with several objectives takes ``objective`` by position, too, and any parameter of its
-    objectives, which is None unless it is set.
+    A class with several objectives takes all parameters of these, too, each of which is None unless
+    it is set.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -38,10 +39,20 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
                 if name not in annotations and "ClassVar" not in str(of):
                     annotations[name] = of
                     setattr(cls, name, getattr(part, name))
+        declared: Any = cls
+        flat: dict[str, list[str]] = {}
+        for objective in map(OBJECTIVES.__getitem__, getattr(cls, "_objectives", ())):
+            for name in objective.parameters():
+                if name in getattr(cls, "_flat_names", ()) or not hasattr(cls, name):
+                    flat.setdefault(name, []).append(objective.__name__)
+        for name in flat.keys() - annotations.keys() if "_objectives" in vars(cls) else ():
+            setattr(cls, name, None)
+        if "_objectives" in vars(cls):
+            annotations |= {name: Any for name in flat if name not in annotations}
+            declared._flat_names = tuple(flat)
         cls.__annotations__ = annotations
         decorated: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
-        init, objectives = vars(decorated)["__init__"], getattr(decorated, "_objectives", ())
-        signature = inspect.signature(init)
+        signature = inspect.signature(decorated.__init__)
         of_self = signature.parameters["self"]
         names = dict.fromkeys(
             name
@@ -49,46 +60,30 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
             for name in inspect.get_annotations(base)
             if name in signature.parameters
         )
-        ordered = [signature.parameters[name] for name in names]
-        flat = dict.fromkeys(f for of in objectives for f in OBJECTIVES[of].parameters())
-        decorated._flat_names = tuple(name for name in flat if name not in names)
-        if objectives:
-            for name in decorated._flat_names:
-                if not hasattr(cls, name):
-                    setattr(cls, name, None)
-            init = _init_with_flat(init, decorated._flat_names)
-            decorated.__init__ = init
-            ordered.sort(key=lambda parameter: parameter.name != "objective")
-            ordered[0] = ordered[0].replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            ordered.append(inspect.Parameter("parameters", inspect.Parameter.VAR_KEYWORD))
-        init.__signature__ = signature.replace(parameters=[of_self, *ordered])
-        shown = [f"{'**' if of.kind is of.VAR_KEYWORD else ''}{of.name}" for of in ordered]
-        decorated.__doc__ = _documentation(decorated, parts, shown)
+        by_position = [n for n in names if signature.parameters[n].kind is not _KEYWORD]
+        names = dict.fromkeys((*by_position, *names))
+        ordered = [of_self, *(signature.parameters[name] for name in names)]
+        decorated.__init__.__signature__ = signature.replace(parameters=ordered)
+        texts = {
+            name: f"{name} : optional\n    Parameter of {', '.join(owners)} "
+            "(:mod:`structboost.objectives`)."
+            for name, owners in flat.items()
+        }
+        decorated.__doc__ = _documentation(decorated, parts, list(names), texts)
         return names_calls(cls)
 
     return decorate
 
 
-def _init_with_flat(init: Callable[..., None], flat: Sequence[str]) -> Any:
-    """Return a constructor that takes parameters of objectives, too."""
-
-    def __init__(self: Any, *objective: Any, **parameters: Any) -> None:
-        for name in flat:
-            if name in parameters:
-                setattr(self, name, parameters.pop(name))
-        init(self, **dict(zip(("objective",), objective, strict=False)), **parameters)
-
-    __init__.takes = flat  # type: ignore[attr-defined]
-    return __init__
-
-
-def _documentation(cls: Any, parts: Sequence[type], parameters: Sequence[str]) -> str:
+def _documentation(
+    cls: Any, parts: Sequence[type], parameters: Sequence[str], flat: dict[str, str]
+) -> str:
     """Return the docstring of a class with the entries of its parts and its bases."""
     summary, sections = _sections(cls)
     examples = sections.pop("Examples", "")
     cls._described = {}
     for section in ("Parameters", "Attributes"):
-        entries: dict[str, str] = {}
+        entries: dict[str, str] = dict(flat) if section == "Parameters" else {}
         for text in (*(_sections(part)[1] for part in reversed(parts)), sections):
             entries |= {e[1]: e[0].rstrip() for e in _ENTRY.finditer(text.get(section, ""))}
         cls._described[section] = entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -97,7 +97,7 @@ class StructBoostRanker(TableFace):
     True
     """
 
-    objective: Any = PAIRWISE
+    objective: Any = field(default=PAIRWISE, kw_only=False)
     loss: str = "pairs"
     monotonic_cst: Any = None
 

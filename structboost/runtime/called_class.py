@@ -19,7 +19,7 @@ class _SignatureOfInit:
     def __get__(self, instance: object | None, owner: type) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        return inspect.Signature(tuple(_signature_of_init(owner).parameters.values())[1:])
+        return inspect.Signature(parameters_of(owner))
 
 
 def names_parameters(cls: type[T]) -> type[T]:
@@ -43,23 +43,11 @@ def _checked_new(cls: type, *args: Any, **kwargs: Any) -> Any:
 
 @cache
 def parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
-    """Return the parameters of the constructor of a class, also those that it has no names for."""
-    named = tuple(_signature_of_init(cls).parameters.values())[1:]
-    takes = getattr(vars(_class_of_init(cls))["__init__"], "takes", ())
-    if not takes:
-        return named
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return (*named[:-1], *(inspect.Parameter(name, keyword, default=None) for name in takes))
-
-
-def _class_of_init(cls: type) -> type:
-    return next(base for base in cls.__mro__ if "__init__" in vars(base))
-
-
-def _signature_of_init(cls: type) -> inspect.Signature:
-    init = vars(_class_of_init(cls))["__init__"]
-    none = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)])
-    return none if init is object.__init__ else inspect.signature(init)
+    """Return the parameters of the constructor of a class."""
+    init = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
+    if init is object.__init__:
+        return ()
+    return tuple(inspect.signature(init).parameters.values())[1:]
 
 
 def names_arguments(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,7 +43,10 @@ def committed(
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             check_arguments(fit, self, args, kwargs)
-            check_common_parameters(self.get_params(deep=False))
+            # A parameter of an objective that is None is not set.
+            unset = {of for of in getattr(self, "_flat_names", ()) if getattr(self, of) is None}
+            values = self.get_params(deep=False)
+            check_common_parameters({of: values[of] for of in values.keys() - unset})
             announce_compilation()
             draft = unfitted_copy(self)
             before = frozenset(vars(draft))

@@ -30,7 +30,7 @@ from structboost.runtime.fitted_state import committed, fitted_attributes, unfit
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.scoring import Score
-from structboost.training.choice_of_c import ChosenC, choose_C
+from structboost.training.choice_of_c import ChosenC, choose_C, what_is_chosen
 from structboost.training.empty_models import warn_of_empty_models
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
@@ -588,7 +588,8 @@ def _fit_choosing(
         check_examples(X, Y)
         folds = random_folds(X, Y, sample_weight, random_state=trainer.random_state)
     # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
-    chosen = saved_choice(plan.checkpoint, partial(ChosenC.of_plain, weak_learners))
+    between = what_is_chosen(weak_learners, folds, score)
+    chosen = saved_choice(plan.checkpoint, partial(ChosenC.of_plain, weak_learners, between))
     if chosen is None:
         progress = Progress(visible=bool(trainer.verbose))
         try:
@@ -601,7 +602,7 @@ def _fit_choosing(
     is_whole = False
     try:
         if not chosen.interrupted:
-            _fit([with_C], X, Y, sample_weight, chosen.to_plain(weak_learners))
+            _fit([with_C], X, Y, sample_weight, chosen.to_plain(weak_learners, between))
             is_whole = not with_C.interrupted_
     except KeyboardInterrupt:
         if chosen.model is None:

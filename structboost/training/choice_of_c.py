@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import joblib
 import numpy as np
 
 from structboost.errors import examples_numbered
@@ -93,21 +94,35 @@ class ChosenC:
         """Best C of the weak learners."""
         return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
 
-    def to_plain(self, weak_learners: Sequence[WeakLearners]) -> dict[str, Any]:
+    def to_plain(self, weak_learners: Sequence[WeakLearners], between: str) -> dict[str, Any]:
         """Return plain values for a checkpoint, which :meth:`of_plain` reads."""
         place = next(i for i, tried in enumerate(weak_learners) if tried is self.weak_learner)
-        return {"place": place, "records": self.records, "best": self.best, "end": self.end}
+        values = {"place": place, "records": self.records, "best": self.best, "end": self.end}
+        return {"between": between, **values}
 
     @classmethod
-    def of_plain(cls, weak_learners: Sequence[WeakLearners], plain: Mapping[str, Any]) -> ChosenC:
+    def of_plain(
+        cls, weak_learners: Sequence[WeakLearners], between: str, plain: Mapping[str, Any]
+    ) -> ChosenC | None:
         """Make a choice, without a model, from the values of :meth:`to_plain`.
 
-        Malformed values raise an error of any type.
+        Return None if they belong to other weak learners or folds.  Malformed values raise an error
+        of any type.
         """
+        if plain["between"] != between:
+            return None
         choice = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
         checked_positive(choice.C, "C")
         choice.end = str(plain["end"])
         return choice
+
+
+def what_is_chosen(
+    weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
+) -> str:
+    """Return a hash of all that a choice depends on, except the parameters of the fit."""
+    rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
+    return str(joblib.hash([len(weak_learners), score is not None, rows]))
 
 
 def choose_C(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MappingView, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -187,10 +187,9 @@ def check_inputs(X: Any) -> None:
 
 def check_sequence(value: Any, name: str, remedy: str) -> None:
     """Raise TypeError unless ``value`` has a length and an order."""
-    is_other = isinstance(value, Mapping | type | str | bytes)
-    has_order = hasattr(value, "__len__") and hasattr(value, "__getitem__")
-    # An array of no dimensions has the methods, which raise.
-    if is_other or not has_order or getattr(value, "ndim", 1) == 0:
+    is_other = isinstance(value, Mapping | Set | MappingView | type | str | bytes)
+    # An array of no dimensions has the method, which raises.
+    if is_other or not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
         raise TypeError(f"{name} is {shown(value)}, not a sequence; {remedy}.")
 
 

@@ -64,7 +64,7 @@ def test_a_difference_of_two_values_may_overflow(container: Any, objective: str)
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("weak", ["stump", "tree", "linear"])
+@pytest.mark.parametrize("weak", ["stump", "tree"])
 def test_other_learners_take_features_of_any_size(weak: str, size: float) -> None:
     model = StructBoostClassifier(
         weak_learner=weak, objective="hinge", C=5.0, max_iter=5, random_state=0
