@@ -27,7 +27,7 @@ PUBLIC = {
     ("tracking/tracks", "numbers"),
     ("learners/responses", "answers"),
 }
-NamesArguments = ast.Module | ast.ClassDef | ast.FunctionDef
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
 def rows_of_glossary():
@@ -66,7 +66,7 @@ def documented(package):
     """Nodes of a package with their docstrings, and where they stand."""
     for name, tree in modules_of(package):
         for node in ast.walk(tree):
-            if isinstance(node, NamesArguments) and (text := ast.get_docstring(node)):
+            if isinstance(node, Documented) and (text := ast.get_docstring(node)):
                 yield f"{name}.py:{getattr(node, 'lineno', 1)}", node, text
 
 

@@ -25,7 +25,7 @@ SCRIPTS = [path.name for path in sorted(EXAMPLES.glob("*.py")) if path.stem != "
         ),
         ("segment_images.py", ["--images", "a"], "give both folders, or neither"),
         ("segment_images.py", ["--masks", "a"], "give both folders, or neither"),
-        ("segment_images.py", ["--images", "a", "--masks", "b"], "There is no folder"),
+        ("segment_images.py", ["--images", "a", "--masks", "b"], "There is no folder b"),
         ("track_video.py", ["clip.mp4"], "VIDEO needs the box"),
         ("track_video.py", ["clip.mp4", "1,2,3"], "invalid box_of value"),
         ("track_video.py", ["clip.mp4", "1,2,0,3"], "invalid box_of value"),

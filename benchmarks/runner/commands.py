@@ -98,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _obstacle(name: str, names: Sequence[str], data_dir: Path) -> str | None:
-    """Why a page cannot be measured, and what to do; None where it can."""
+    """Say why a page cannot be measured, and what to do, or return None where it can."""
     there = datasets_of(PAGES[name])
     if unknown := sorted(set(names) - set(there)):
         return f"has no {', '.join(unknown)}; it has {', '.join(there)}."

@@ -1,4 +1,4 @@
-"""Pages of results: NAME.md for readers; NAME.json holds the records."""
+"""Pages of results, NAME.md for readers and NAME.json for records."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ and the certificate.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from itertools import takewhile
 from typing import Any, ClassVar, Self
@@ -87,7 +87,9 @@ class Task(Described, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if any(_defines_methods(base) for base in _below_declaration(cls)):
+        # Bases before the one that declares it.
+        below = takewhile(lambda base: "separates_in_batches" not in vars(base), cls.__mro__)
+        if any(map(_defines_methods, below)):
             cls.separates_in_batches = False
 
     @abstractmethod
@@ -692,11 +694,6 @@ def _lacks(task: Task, method: str) -> TaskError:
         f"{type(task).__name__} has no {method}, which this formulation needs; define it, or use "
         "formulation='one_slack'."
     )
-
-
-def _below_declaration(cls: type[Task]) -> Iterator[type]:
-    """Iterate over a class and its bases before the one that sets ``separates_in_batches``."""
-    return takewhile(lambda base: "separates_in_batches" not in vars(base), cls.__mro__)
 
 
 def _defines_methods(cls: type) -> bool:

@@ -20,7 +20,7 @@ from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
 from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.columns import Columns
-from structboost.faces.label_types import accuracy, label_vector, saved_classes
+from structboost.faces.label_types import label_vector, saved_classes, score
 from structboost.faces.labels import (
     classes_in_place,
     classification_examples,
@@ -345,29 +345,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         expected = self._probabilities(decided) @ costs
         return np.asarray(self.classes_[expected.argmin(axis=1)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the fraction of samples whose label is predicted.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Samples with the columns of training.
-        y : array-like, shape (n_samples,)
-            True labels, in any form that ``fit`` takes.
-        sample_weight : array-like, shape (n_samples,), optional
-            Weight of each sample.
-
-        Returns
-        -------
-        accuracy : float
-            From 0 to 1.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If lengths differ, or labels or weights are out of their range.
-        """
-        return accuracy(self, X, y, sample_weight)
+    score = score
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Iterate over the scores after each round, with the weights of that round.

@@ -64,6 +64,7 @@ class _Coded:
 
     max_rounds: int = 500
     random_state: Any = None
+    _random_codes: ClassVar[bool] = True
 
 
 class _Bounded:
@@ -109,7 +110,6 @@ class _Words:
         Coding matrix (:func:`structboost.tasks.codings.coding_matrix`).
     """
 
-    coding: Any = "ecoc"
     monotonic_cst: Any = None
 
 
@@ -259,8 +259,6 @@ class AdaBoostMOClassifier(BoostedClassifier):
 
     coding: Any = "ecoc"
 
-    _random_codes = True
-
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         return _stage_wise_recipe(self, "bits", seed)
@@ -290,8 +288,6 @@ class AdaBoostMHClassifier(BoostedClassifier):
     >>> model.score(X, y) > 0.9
     True
     """
-
-    _random_codes = True
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
@@ -323,8 +319,6 @@ class AdaBoostECCClassifier(BoostedClassifier):
     True
     """
 
-    _random_codes = True
-
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         return _stage_wise_recipe(self, "outputs", seed)
@@ -351,8 +345,6 @@ class MultiBoostMOClassifier(BoostedClassifier):
     """
 
     coding: Any = "ecoc"
-
-    _random_codes = True
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
@@ -386,8 +378,6 @@ class MultiBoostECCClassifier(BoostedClassifier):
     """
 
     codes: str = "random"
-
-    _random_codes = True
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:

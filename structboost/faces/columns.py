@@ -223,14 +223,6 @@ def _plain_categories(categories: Categories) -> list[list[Any]]:
     return [[f, values] for f, values in categories.items()]
 
 
-def _saved_categories(entries: Iterable[Any]) -> dict[int, list[Any]]:
-    """Restore what :func:`_plain_categories` returned, from a file."""
-    return {
-        int(f): [RareCategories(one) if isinstance(one, list) else one for one in values]
-        for f, values in entries
-    }
-
-
 def _warn_of_unknown(
     values: Sequence[Any], codes: FloatArray, categories: Sequence[Any], name: Any
 ) -> None:
@@ -500,7 +492,10 @@ class Columns:
         columns = cls(
             whole_number(values["n_features"], "number of features", 1),
             labels,
-            _saved_categories(values["categories"]),
+            {
+                int(f): [RareCategories(v) if isinstance(v, list) else v for v in listed]
+                for f, listed in values["categories"]
+            },
             None if encoding is None else ColumnEncoding.from_plain(encoding),
             values.get("has_empty_rows", True) is not False,
         )

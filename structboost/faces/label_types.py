@@ -73,8 +73,28 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
     return checked.reshape(labels.shape)
 
 
-def accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Return the fraction of samples whose label is predicted, as ``score`` of classifiers."""
+def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Return the fraction of samples whose label is predicted.
+
+    Parameters
+    ----------
+    X : array-like, shape (n_samples, n_features)
+        Samples with the columns of training.
+    y : array-like, shape (n_samples,)
+        True labels, in any form that ``fit`` takes.
+    sample_weight : array-like, shape (n_samples,), optional
+        Weight of each sample.
+
+    Returns
+    -------
+    accuracy : float
+        From 0 to 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If lengths differ, or labels or weights are out of their range.
+    """
     labels = np.asarray(label_vector(y))
     if labels.ndim not in (1, 2) or labels.dtype.kind == "c":
         raise ValueError(
@@ -82,7 +102,7 @@ def accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> floa
         )
     check_finite(labels)
     check_targets(labels.ravel())
-    predicted = classifier.predict(X)
+    predicted = self.predict(X)
     check_lengths(len(predicted), len(labels))
     if sample_weight is not None:
         sample_weight = checked_weights(sample_weight, len(labels))

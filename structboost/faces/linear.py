@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, override
 from structboost.faces.columns import FROM_DTYPE, Columns
 from structboost.faces.constant_model import zero_function
-from structboost.faces.label_types import accuracy, label_vector, saved_classes
+from structboost.faces.label_types import label_vector, saved_classes, score
 from structboost.faces.labels import (
     classification_examples,
     classification_task,
@@ -226,40 +226,20 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return table_contributions(self, X, background)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the fraction of samples whose label is predicted.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Samples with the columns of training.
-        y : array-like, shape (n_samples,)
-            True labels, in any form that ``fit`` takes.
-        sample_weight : array-like, shape (n_samples,), optional
-            Weight of each sample.
-
-        Returns
-        -------
-        accuracy : float
-            From 0 to 1.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If lengths differ, or labels or weights are out of their range.
-        """
-        return accuracy(self, X, y, sample_weight)
+    score = score
 
     @override
     def save(self, path: str | PathLike[str]) -> None:
-        check_is_fitted(self)
-        save_estimator(self, path, {"columns": self._columns.to_plain()})
+        save_estimator(self, path)
 
     @override
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         loaded: Self = load_estimator(cls, path)
         return loaded
+
+    def _facts(self) -> dict[str, Any]:
+        return {"columns": self._columns.to_plain()}
 
     def _restore(self, facts: Mapping[str, Any]) -> None:
         if dict(classification_task(facts["classes"]).kinds) != dict(self.model_.kinds):

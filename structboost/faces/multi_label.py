@@ -17,11 +17,11 @@ from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
 from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.label_types import (
-    accuracy,
     check_lengths,
     label_vector,
     saved_classes,
 )
+from structboost.faces.label_types import score as label_score
 from structboost.faces.labels import (
     FORMS,
     check_same_sort,
@@ -337,7 +337,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         """
         check_is_fitted(self)
         if self._form == "single":
-            return accuracy(self, X, y, sample_weight)
+            return label_score(self, X, y, sample_weight)
         true, predicted, _ = self.outputs_for_metrics(y, self.predict(X), None)
         check_lengths(len(predicted), len(true))
         if sample_weight is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
@@ -119,7 +118,7 @@ def checked_objective(face: Any) -> Objective:
     if isinstance(objective, Formulation):
         return FormulationAlone()
     if isinstance(objective, Objective) and objective.name in choices:
-        return copy(objective)
+        return objective
     if not isinstance(objective, str) or objective not in choices:
         names = ", ".join(map(repr, choices))
         error = ValueError if isinstance(objective, str) else TypeError
@@ -137,21 +136,14 @@ def objective_of(face: BoostedFace) -> Objective:
     parameter is given twice.
     """
     objective = checked_objective(face)
-    changed, names = objective.changed(), objective.parameters()
-    for name in face._flat_names:
-        if (value := getattr(face, name)) is None:
-            continue
-        if name not in names:
-            default = [getattr(OBJECTIVES[of], name, None) for of in face._objectives]
-            if not any(is_same(value, of) for of in default):
-                _refuse(face, objective, name, value)
-        elif name in changed:
-            raise ValueError(
-                f"{name} is given twice, as {shown(value)} and in {objective!r}; give it once."
-            )
-        else:
-            setattr(objective, name, value)
-    return objective
+    names = objective.parameters()
+    values = {name: getattr(face, name) for name in face._flat_names}
+    values = {name: value for name, value in values.items() if value is not None}
+    for name in values.keys() - set(names):
+        defaults = [getattr(OBJECTIVES[of], name, None) for of in face._objectives]
+        if not any(is_same(values[name], default) for default in defaults):
+            _refuse(face, objective, name, values[name])
+    return objective.with_parameters({name: values[name] for name in names if name in values})
 
 
 def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective:
@@ -261,8 +253,8 @@ def recipe_of(
     learners = named_learners(face, objective) if weak_learner is None else weak_learner
     is_default = is_same(face.max_iter, AUTO)
     is_function = objective.fits_linear_function(learners)
-    programs = {"exponential": "exponential", L1_LOG_LOSS: "log", LOG_LOSS: "log"}
-    minimised: Any = values.get("formulation", programs.get(objective.name, AUTO))
+    program = "log" if isinstance(objective, LogLoss) else objective.program
+    minimised: Any = values.get("formulation", program or AUTO)
     name = objective.name
     if isinstance(face.objective, Formulation):
         minimised, name = face.objective, shown(face.objective)

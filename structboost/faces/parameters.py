@@ -16,7 +16,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 _HEADING = re.compile(r"\n(Parameters|Attributes|Examples)\n-+\n")
 # A heading such as ``tol : float``, and the indented lines below it.
-_ENTRY = re.compile(r"^([\w*]+) : .*(?:\n(?:[ ].*)?)*", re.MULTILINE)
+_ENTRY = re.compile(r"^(\w+) : .*(?:\n(?:[ ].*)?)*", re.MULTILINE)
 
 
 def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
@@ -36,19 +36,19 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
         annotations = inspect.get_annotations(cls)
         for part in parts:
             for name, of in inspect.get_annotations(part).items():
-                if name not in annotations and "ClassVar" not in str(of):
+                if name not in annotations:
                     annotations[name] = of
                     setattr(cls, name, getattr(part, name))
         declared: Any = cls
         flat: dict[str, list[str]] = {}
-        for objective in map(OBJECTIVES.__getitem__, getattr(cls, "_objectives", ())):
+        for objective in map(OBJECTIVES.__getitem__, vars(cls).get("_objectives", ())):
             for name in objective.parameters():
-                if name in getattr(cls, "_flat_names", ()) or not hasattr(cls, name):
+                if not hasattr(cls, name):
                     flat.setdefault(name, []).append(objective.__name__)
-        for name in flat.keys() - annotations.keys() if "_objectives" in vars(cls) else ():
+        for name in flat:
+            annotations[name] = Any
             setattr(cls, name, None)
-        if "_objectives" in vars(cls):
-            annotations |= {name: Any for name in flat if name not in annotations}
+        if flat:
             declared._flat_names = tuple(flat)
         cls.__annotations__ = annotations
         decorated: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)

@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import IntArray
 from structboost.errors import ModelFileError
@@ -26,8 +27,9 @@ _TUPLE, _DICT = "tuple", "dict"
 _MOST_LEVELS = 100
 
 
-def save_estimator(face: Any, path: str | PathLike[str], facts: Mapping[str, Any]) -> None:
+def save_estimator(face: Any, path: str | PathLike[str]) -> None:
     """Write the model of an estimator to a file, with its parameters and facts in the metadata."""
+    check_is_fitted(face)
     metadata = {
         **face.model_.metadata,
         "estimator": type(face).__name__,
@@ -35,7 +37,7 @@ def save_estimator(face: Any, path: str | PathLike[str], facts: Mapping[str, Any
     }
     if hasattr(face, "classes_"):
         metadata |= plain_classes(face.classes_)
-    replace(face.model_, metadata={**metadata, **facts}).save(path)
+    replace(face.model_, metadata={**metadata, **face._facts()}).save(path)
 
 
 def load_estimator(cls: Any, path: str | PathLike[str]) -> Any:

@@ -392,8 +392,8 @@ class _Reading:
 
 def _warn_of_length(name: str, width: int, n_trained: int, result: str) -> None:
     warn_user(
-        f"{name!r} of a token has {_counted(width)}, and had at most {n_trained} in training.  The "
-        f"others {result}.  Are these vectors of the same kind?",
+        f"{name!r} of a token has {width} number{'s' * (width > 1)}, and had at most {n_trained} "
+        f"in training.  The others {result}.  Are these vectors of the same kind?",
         UserWarning,
     )
 
@@ -404,10 +404,6 @@ def _warn_of_form(name: str, form: str, trained: str) -> None:
         f"{trained}.",
         UserWarning,
     )
-
-
-def _counted(n: int) -> str:
-    return f"{n} number" + ("" if n == 1 else "s")
 
 
 def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:

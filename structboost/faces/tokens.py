@@ -266,7 +266,8 @@ class TokenReader:
                 f"X[{first[0]}] has dicts or columns of text as tokens, and X[{first[1]}] is "
                 f"{shown(sequences[first[1]])}; give all sequences in one form."
             )
-        tables = {i: x for i, x in enumerate(X) if not of_dicts[i] and not _is_empty(x)}
+        # An array without tokens may have no width.
+        tables = {i: x for i, x in enumerate(X) if not of_dicts[i] and x.shape != (0,)}
         width = self._width(tables)
         lengths = np.array([x.shape[0] if i in tables else 0 for i, x in enumerate(X)])
         if not tables:
@@ -490,8 +491,3 @@ def _place(row: int, lengths: IntArray) -> tuple[int, int]:
     """Return the indices of sequence and token for a row of the table of all tokens."""
     i = int(np.searchsorted(np.cumsum(lengths), row, side="right"))
     return i, row - int(lengths[:i].sum())
-
-
-def _is_empty(x: Any) -> bool:
-    """Whether a sequence is an array without tokens and without a width."""
-    return isinstance(x, np.ndarray) and x.shape == (0,)

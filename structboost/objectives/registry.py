@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
+from functools import partial
 from typing import Any
 
 from structboost.objectives.base import Formulation
 from structboost.runtime.registry import Registry
-from structboost.validation import checked_flag
+from structboost.validation import checked_flag, is_same, shown
 
 FORMULATIONS = Registry(
     "formulation",
@@ -37,3 +39,26 @@ def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) ->
             "Algorithm 2 as printed."
         )
     return chosen
+
+
+def without_objective(trainer: Any) -> Any:
+    """Return a trainer that has the parameters of its objective as its own, if it has one.
+
+    TypeError if no formulation minimises its objective.  ValueError if a parameter is given twice.
+    """
+    objective = trainer.objective
+    if objective is None:
+        return trainer
+    names = objective.parameters() if hasattr(objective, "with_parameters") else ()
+    if "formulation" not in names and not getattr(objective, "program", ""):
+        raise TypeError(
+            f"objective is {shown(objective)}; give Hinge(), ExponentialLoss() or L1LogLoss() of "
+            "structboost.objectives, or another one as formulation."
+        )
+    default = partial(getattr, type(trainer))
+    flat = {name: getattr(trainer, name) for name in names}
+    flat = {name: value for name, value in flat.items() if not is_same(value, default(name))}
+    copied = copy(trainer)
+    vars(copied).update(objective.with_parameters(flat).get_params(deep=False), objective=None)
+    copied.formulation = objective.program or copied.formulation
+    return copied

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
@@ -37,6 +37,8 @@ class Objective(BaseEstimator):
     is_stage_wise: ClassVar[bool] = False
     # Weak learners that "auto" takes.
     learners: ClassVar[str] = "stump"
+    # Formulation of a trainer that minimises it, if there is one and no parameter names it.
+    program: ClassVar[str] = ""
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
@@ -47,6 +49,23 @@ class Objective(BaseEstimator):
         """Return the parameters that do not have their default."""
         default, values = type(self)(), self.get_params(deep=False)
         return {of: v for of, v in values.items() if not is_same(v, getattr(default, of))}
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with parameters that were set beside it.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is given twice.
+        """
+        copied, changed = copy(self), self.changed()
+        for name, value in values.items():
+            if name in changed:
+                raise ValueError(
+                    f"{name} is given twice, as {shown(value)} and in {self!r}; give it once."
+                )
+            setattr(copied, name, value)
+        return copied
 
     def fits_linear_function(self, weak_learner: Any) -> bool:
         """Whether one linear function is fitted, without boosting."""
@@ -106,6 +125,7 @@ class L1LogLoss(Objective):
     """
 
     name = "l1_log_loss"
+    program = "log"
 
     C: float | str = AUTO
     tol: float = 0.01
@@ -129,6 +149,7 @@ class ExponentialLoss(L1LogLoss):
     """
 
     name = "exponential"
+    program = "exponential"
 
     checkpoint: str | PathLike[str] | Any | None = None
 
@@ -173,6 +194,7 @@ class Hinge(ExponentialLoss):
     """
 
     name = "hinge"
+    program = ""
 
     formulation: str = AUTO
     stabilize: bool = True
@@ -273,34 +295,6 @@ class LogLoss(Pairwise):
 OBJECTIVES: dict[str, type[Objective]] = {
     of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)
 }
-
-
-# Formulations of the objectives that a trainer takes; None is the parameter.
-_FORMULATIONS = {Hinge: None, ExponentialLoss: "exponential", L1LogLoss: "log"}
-
-
-def without_objective(trainer: Any) -> Any:
-    """Return a trainer that has the parameters of its objective as its own, if it has one."""
-    objective = trainer.objective
-    if objective is None:
-        return trainer
-    if type(objective) not in _FORMULATIONS:
-        raise TypeError(
-            f"objective is {shown(objective)}; give Hinge(), ExponentialLoss() or L1LogLoss() of "
-            "structboost.objectives, or another one as formulation."
-        )
-    copied, changed = copy(trainer), objective.changed()
-    for name, value in objective.get_params(deep=False).items():
-        flat = getattr(trainer, name)
-        if is_same(flat, getattr(type(trainer), name, None)):
-            setattr(copied, name, value)
-        elif name in changed:
-            raise ValueError(
-                f"{name} is given twice, as {shown(flat)} and in {objective!r}; give it once."
-            )
-    copied.formulation = _FORMULATIONS[type(objective)] or copied.formulation
-    copied.objective = None
-    return copied
 
 
 def is_linear(weak_learner: Any) -> bool:

@@ -108,10 +108,8 @@ def names_calls(cls: type[T]) -> type[T]:
         method = inspect.getattr_static(cls, name)
         of_class = isinstance(method, classmethod)
         function = method.__func__ if of_class else method
-        is_checked = hasattr(function, "_names_arguments")
-        if name.startswith(("_", "get_", "set_")) or is_checked:
-            continue
-        if type(function) is FunctionType:
+        is_taken = name.startswith(("_", "get_", "set_")) or hasattr(function, "_names_arguments")
+        if type(function) is FunctionType and not is_taken:
             checked = names_arguments(function)
             setattr(cls, name, classmethod(checked) if of_class else checked)
     decorated.__getattr__ = _missing

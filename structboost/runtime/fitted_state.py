@@ -15,6 +15,8 @@ Face = TypeVar("Face", bound=Any)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+# Attribute that holds the names of the attributes that the last fit set.
+_NAMES = "_names_of_fit"
 # Message of Ctrl-C in a fit that has no model yet.
 _WITHOUT_MODEL = "fit was interrupted before it had a model; the object is as it was before fit."
 # Beginnings of private attributes that scikit-learn and recipes set before a fit.
@@ -43,17 +45,20 @@ def committed(
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
             check_arguments(fit, self, args, kwargs)
-            # A parameter of an objective that is None is not set.
-            unset = {of for of in getattr(self, "_flat_names", ()) if getattr(self, of) is None}
-            values = self.get_params(deep=False)
-            check_common_parameters({of: values[of] for of in values.keys() - unset})
+            # A parameter that is None by default may stay None.
+            values = {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if value is not None or getattr(type(self), name, 0) is not None
+            }
+            check_common_parameters(values)
             announce_compilation()
             draft = unfitted_copy(self)
             before = frozenset(vars(draft))
             with deferred_interrupts():
                 result = fit(draft, *args, **kwargs)
             fitted = {name: value for name, value in vars(draft).items() if name not in before}
-            state = {**_settings(self), **fitted}
+            state = {**_settings(self), **fitted, _NAMES: frozenset(fitted)}
         except KeyboardInterrupt as stopped:
             stopped.args = stopped.args or (_WITHOUT_MODEL,)
             raise
@@ -78,12 +83,24 @@ def fitted_attributes(face: Any) -> dict[str, Any]:
 
 
 def _settings(face: Any) -> dict[str, Any]:
-    """Return the attributes of an object that no fit sets, by their names."""
+    """Return the attributes of an object that no fit has set."""
+    state = vars(face)
     parameters = face.get_params(deep=False)
+    of_fit = state.get(_NAMES, ())
+    # A model that was read from a file has no list of names.
+    is_read = _NAMES not in state and any(map(_is_public_fitted, state))
     return {
         name: value
-        for name, value in vars(face).items()
+        for name, value in state.items()
         if name in parameters
-        or name.startswith(_SET_BY_OTHERS)
-        or (not name.startswith("_") and not name.endswith("_"))
+        or not (
+            _is_public_fitted(name)
+            or name == _NAMES
+            or name in of_fit
+            or (is_read and name.startswith("_") and not name.startswith(_SET_BY_OTHERS))
+        )
     }
+
+
+def _is_public_fitted(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")

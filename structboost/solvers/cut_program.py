@@ -178,7 +178,10 @@ class CutProgram:
         """
         largest = float(self._pool.losses.max(initial=0.0))
         is_usual = _USUAL_LOSSES[0] <= largest <= _USUAL_LOSSES[1]
-        unit = 1.0 if is_usual or not largest or self._norm is not None else _power_of_2(largest)
+        unit = 1.0
+        if not is_usual and largest and self._norm is None:
+            # Products by a power of 2 are exact.
+            unit = float(2.0 ** np.round(np.log2(largest)))
         if unit != self.unit:
             self.unit = unit
             for row, loss in enumerate(self._pool.losses[: len(self._sent)] / unit):
@@ -250,11 +253,6 @@ def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
     """Scale weights down to a sum of at most ``norm``."""
     total = float(weights.sum())
     return weights * (norm / total) if total > norm else weights
-
-
-def _power_of_2(size: float) -> float:
-    """Power of 2 next to a size, by which products are exact."""
-    return float(2.0 ** np.round(np.log2(size)))
 
 
 def _checked(status: Any) -> None:

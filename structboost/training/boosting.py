@@ -21,8 +21,7 @@ from structboost.learners.pricing import PricingRule
 from structboost.model.ensemble import Ensemble, model_predictions
 from structboost.objectives.base import Formulation
 from structboost.objectives.held_out import saved_temperature
-from structboost.objectives.registry import FORMULATIONS, formulation_of
-from structboost.objectives.values import Objective, without_objective
+from structboost.objectives.registry import FORMULATIONS, formulation_of, without_objective
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls
@@ -195,7 +194,7 @@ class StructBoost(Trainer):
     max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
     formulation: str | Formulation = "one_slack"
-    objective: Objective | None = None
+    objective: Any = None
     stabilize: bool = True
     exact: bool | None = None
     pricing: str | PricingRule = "own"

@@ -32,7 +32,7 @@ def pytest_runtest_call(item):
 
 
 class Made(ModuleType):
-    """A page of a learner on two data sets; its units can fail."""
+    """Make a page of a learner on two data sets, whose units can fail."""
 
     def __init__(self, folder, n_units=3, fails=()):
         from benchmarks.runner.experiment import Experiment, Learner

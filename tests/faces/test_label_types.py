@@ -179,6 +179,8 @@ def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
     by_index = StructBoostMultiLabelClassifier(max_iter=2, label_costs={1: 3.0, 2: (1, 2)})
     expected = by_index.fit(X, FRAME.to_numpy()).predict(X)
     np.testing.assert_array_equal(face.fit(X, FRAME).predict(X), expected)
+    face.save(tmp_path / "model")
+    assert type(face).load(tmp_path / "model").label_costs == face.label_costs
     face = StructBoostMultiLabelClassifier(max_iter=2, hierarchy={"wind": ["a"]}).fit(X, FRAME)
     predicted = face.predict(X)
     assert (predicted[:, 0] >= predicted[:, 2]).all()

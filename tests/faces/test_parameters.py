@@ -1,6 +1,7 @@
 """Parameters are declared and described once, and every estimator shows all of its own."""
 
 import inspect
+import itertools
 import pydoc
 import re
 
@@ -105,14 +106,10 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
     assert shown == [0, 1]
 
 
-def formulations():
-    named = re.search(r"formulation : {(.*)}", Hinge.__doc__)
-    return re.findall(r'"(\w+)"', named[1])
+FORMULATIONS = re.findall(r'"(\w+)"', Hinge.__doc__.split("formulation : ")[1].split("}")[0])
 
 
-@pytest.mark.parametrize(
-    ("face", "formulation"), [(face, named) for face in DATA for named in formulations()]
-)
+@pytest.mark.parametrize(("face", "formulation"), itertools.product(DATA, FORMULATIONS))
 def test_every_formulation_that_a_docstring_names_can_be_trained(face, formulation):
     estimator = face(objective="hinge", C=10, formulation=formulation, max_iter=2)
     assert estimator.fit(*DATA[face]).history_

@@ -67,7 +67,11 @@ STRANGE_VECTORS = {
     "longer": ([{"v": [1.0, 2.0]}, {"v": [1.0]}], [{"v": [1.0, 2.0, 3.0]}], "3 numbers, .* most 2"),
     "shorter": ([{"v": [1.0, 2.0, 3.0]}], [{"v": [5.0]}], "1 number, .* count as 0"),
     "shorter than all": ([{"v": [1.0, 2.0, 3.0]}, {"v": [1.0, 2.0]}], [{"v": [5.0]}], "1 number"),
-    "as short as one": ([{"v": [1.0, 2.0]}, {"v": np.ones(1)}], [{"v": [5.0]}], ""),
+    "as short as one": (
+        [{"v": [1.0, 2.0]}, {"v": np.ones(1)}],
+        [{"v": [5.0]}, {"v": [5.0, 6.0]}],
+        "",
+    ),
     "a vector, was a number": ([{"v": 5.0}], [{"v": [1.0, 2.0]}, {"v": np.ones(2)}], "is a vector"),
     "a vector, was a truth": ([{"v": True}], [{"v": [1.0, 2.0]}], "is a vector"),
     "a number beside others": ([{"v": [1.0]}], [{"v": 2.0}, {"w": "a"}, {"z": 1.0}], "is a number"),
@@ -192,7 +196,3 @@ def test_tokens_with_new_names_do_not_read_all_learned_names(new, other):
     names._codes.places = _ReadByName(names._codes.places)
     table = names.table([[{"a": True, **new}, other]])
     assert table.whole().toarray().tolist() == [[1.0, 0.0], [1.0, float("b" in other)]]
-
-
-# Few characters, so that strings meet; one of two bytes, a lone surrogate and a null.
-STRINGS = st.text("ab=é\ud800", max_size=4)

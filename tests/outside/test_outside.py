@@ -236,7 +236,6 @@ def test_the_loop_imports_contracts_and_no_plug_in(module):
             "master",
             "registry",
             "softmax_link",
-            "values",
         },
         "structboost.learners": {"base", "families", "pricing", "registry", "table", "terms"},
     }

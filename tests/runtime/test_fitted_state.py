@@ -60,10 +60,12 @@ def test_a_second_fit_keeps_nothing_of_the_first_and_returns_its_object():
 
 def test_attributes_of_others_survive_a_fit():
     counter = Counter()
-    counter.note, counter._metadata_request = "a", "b"
+    counter.note, counter._helper, counter._metadata_request = "a", "b", "c"
     counter.fit("small").fit("large")
-    assert (counter.note, counter._metadata_request) == ("a", "b")
-    assert set(fitted_attributes(counter)) == {"first_", "_private", "last_", "large_"}
+    assert (counter.note, counter._helper, counter._metadata_request) == ("a", "b", "c")
+    assert set(fitted_attributes(counter)) == {
+        "first_", "_private", "last_", "large_", "_names_of_fit"
+    }  # fmt: skip
 
 
 def test_a_model_of_a_file_leaves_nothing_in_the_next_fit():

@@ -133,7 +133,7 @@ def test_a_tree_of_1200_levels_is_read():
 @pytest.mark.slow
 def test_an_estimator_with_a_deep_taxonomy_is_written_cloned_and_saved(tmp_path):
     nested = ["d"]
-    for level in range(100):
+    for level in range(1200):
         nested = {level: nested}
     X, y = np.arange(20.0)[:, None], np.repeat(["u", "d"], 10)
     deep = StructBoostClassifier(

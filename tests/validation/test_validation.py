@@ -101,11 +101,8 @@ PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[
 )
 def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
     # A parameter of an objective that is None has its default.
-    has_default = name in getattr(make, "_flat_names", ())
-    rules = {
-        error: [value for value in values if value is not None or not has_default]
-        for error, values in RULES[name].items()
-    }
+    unset = [None] if name in getattr(make, "_flat_names", ()) else []
+    rules = {error: [v for v in RULES[name][error] if v not in unset] for error in RULES[name]}
     refuse(lambda value: hinge(make, **{name: value}).fit(X, y), name, rules)
 
 
