@@ -98,9 +98,7 @@ class KnownFeatures:
                 return
         i = int(np.searchsorted(np.cumsum(lengths), strange[0], side="right"))
         place = f"X[{i}][{strange[0] - lengths[:i].sum()}]"
-        example = _example_of_columns(features[0])
-        if tokens is not None and names is not None:
-            example = _example(features[0], names.names)
+        example = _example(features[0], None if tokens is None or names is None else names.names)
         warn_user(
             f"{len(strange)} of the {table.shape[0]} tokens of X have nothing that training had: "
             f"{place} has {example}.  Such tokens get the tags of any "
@@ -117,16 +115,12 @@ def _columns(table: Any, row: int) -> list[str]:
     return list(map(str, table.entries.indices[start:end]))
 
 
-def _example_of_columns(columns: Sequence[str]) -> str:
-    if not columns:
-        return "no feature"
-    return f"only features that no token of training had, or each, such as column {columns[0]}"
-
-
-def _example(features: Sequence[str], names: Sequence[str]) -> str:
+def _example(features: Sequence[str], names: Sequence[str] | None) -> str:
     """Describe the features of a token in words, beside a near one of training."""
     if not features:
         return "no feature"
+    if names is None:
+        return f"only features that no token of training had, or each, such as column {features[0]}"
     plain = {name.casefold(): name for name in names[:_MOST_NAMES]}
     near = get_close_matches(features[0].casefold(), plain, 1, 0.0)
     return f"{shown(features[0])}, and training had features such as {shown(plain[near[0]])}"

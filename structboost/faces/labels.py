@@ -155,8 +155,12 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
         y = label_vector(y)
         classes = np.unique(column_or_1d(y))
     else:
+        from dask.base import compute
+        from dask.delayed import delayed
+
         y = y.to_dask_array() if hasattr(y, "to_dask_array") else y
-        classes = np.unique(np.concatenate(_unique_of_blocks(y)))
+        blocks = compute(*(delayed(_unique_labels)(block) for block in y.to_delayed().ravel()))
+        classes = np.unique(np.concatenate(blocks))
     if len(classes) < 2:
         raise ValueError(
             f"y has 1 class only, {shown(classes[0])}; a classifier needs examples of at least two "
@@ -170,14 +174,6 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
         return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
 
     return classes, encode
-
-
-def _unique_of_blocks(y: Any) -> tuple[NDArray[Any], ...]:
-    """Return the distinct labels of each block of a Dask array."""
-    from dask.base import compute
-    from dask.delayed import delayed
-
-    return tuple(compute(*(delayed(_unique_labels)(block) for block in y.to_delayed().ravel())))
 
 
 def _unique_labels(block: NDArray[Any]) -> NDArray[Any]:

@@ -67,7 +67,12 @@ def checked_form(X: Any, *, most_axes: int = 2) -> Any:
     """
     X = nw.to_native(X, pass_through=True)
     if sparse.issparse(X):
-        table = _checked_sparse(X)
+        table = X
+        if X.ndim != 2:
+            raise ValueError(
+                f"X is a sparse array of shape {X.shape}. Expected 2D array; for one row write "
+                "X.reshape((1, -1))."
+            )
     else:
         _check_container(X)
         table = X if frame_of(X) is not None else _checked_array(X)
@@ -166,15 +171,6 @@ def _check_labels_of_columns(frame: Any) -> None:
             f"X has columns of {labels.nlevels} levels, such as {shown(labels[0])}; give each one "
             "name, such as by X.columns = ['_'.join(map(str, one)) for one in X.columns]."
         )
-
-
-def _checked_sparse(X: Any) -> Any:
-    if X.ndim != 2:
-        raise ValueError(
-            f"X is a sparse array of shape {X.shape}. Expected 2D array; for one row write "
-            "X.reshape((1, -1))."
-        )
-    return X
 
 
 def _without_mask(X: Any) -> Any:

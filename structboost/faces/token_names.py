@@ -22,6 +22,8 @@ from structboost.validation import shown
 
 # Codes of values: no feature, and neither a string nor 0 or 1.
 _ABSENT, _OTHER = -1, -2
+# Types of values that are read together, or have no hash.
+_NO_KEYS = {float, list, tuple, dict, np.ndarray}
 # Tokens that are read together, so that their values stay in the cache of the processor.
 _BLOCK = 512
 # Entries that get their last indices together.
@@ -126,7 +128,7 @@ class _Codes(dict[Any, int]):
         if isinstance(value, str):
             code = place(f"{name}={str.__str__(value)}")
         else:
-            code = place(name)
+            code, self[False] = place(name), _ABSENT
             if code < 0 and f"{name}[0]" in self.names.places:  # a vector in training
                 return _OTHER
             if not value:
@@ -178,25 +180,29 @@ class _Reading:
         blocks, counts = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
         for first in range(0, len(self._tokens), _BLOCK):
             block = self._tokens[first : first + _BLOCK]
-            names, values = (
-                list(chain.from_iterable(block)),
-                list(chain.from_iterable(token.values() for token in block)),
-            )
-            rows = np.repeat(np.arange(len(block)), [len(token) for token in block])
-            are_true = set(map(type, values)) == {bool} and all(values)
+            of_name, rows = self._codes, np.repeat(np.arange(len(block)), [*map(len, block)])
+            are_true = all(value is True for token in block for value in token.values())
             try:
-                if are_true and set(map(type, names)) == {str}:
+                if are_true and {type(name) for token in block for name in token} == {str}:
                     # Tokens may have many names, which need no codes of their own.
-                    listed = list(map(self._codes.place, names))
+                    listed = [*map(self._codes.place, chain.from_iterable(block))]
+                elif _NO_KEYS.isdisjoint(map(type, block[0].values())):
+                    listed = [of_name[n][value] for token in block for n, value in token.items()]
                 else:
-                    of_name = self._codes
-                    listed = [of_name[n][value] for n, value in zip(names, values, strict=True)]
+                    listed = [
+                        _OTHER if type(value) in _NO_KEYS else of_name[n][value]
+                        for token in block
+                        for n, value in token.items()
+                    ]
             except TypeError:  # an unhashable value
-                listed = list(map(self._code, names, values))
+                listed = [self._code(*entry) for token in block for entry in token.items()]
             codes = np.array(listed, np.int32)
-            for k in np.flatnonzero(codes == _ABSENT).tolist() if are_true else ():
-                self._check_form(names[k])
-            self._read_others(names, values, np.flatnonzero(codes == _OTHER), first + rows)
+            if are_true or (codes == _OTHER).any():
+                names = [*chain.from_iterable(block)]
+                for k in np.flatnonzero(codes == _ABSENT).tolist() if are_true else ():
+                    self._check_form(names[k])
+                values = [value for token in block for value in token.values()]
+                self._read_others(names, values, np.flatnonzero(codes == _OTHER), first + rows)
             is_feature = codes >= 0
             blocks.append(codes[is_feature])
             counts.append(np.bincount(rows[is_feature], minlength=len(block)))

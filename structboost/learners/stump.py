@@ -293,9 +293,13 @@ class StumpSearch(WeakLearnerFamily):
 
     def _best_columns(self, values: FloatArray, most: int) -> list[int]:
         """Columns of the largest values, each on a feature of its own."""
-        order = ranked(values, most * (1 + bool(self.bins.is_low.any())))
-        first = np.unique(self.bins.feature[order], return_index=True)[1]
-        return [int(j) for j in order[np.sort(first)][:most] if np.isfinite(values[j])]
+        has_twins = self.bins.n_columns > self.n_features
+        order = ranked(values, most * (1 + has_twins))
+        if has_twins:
+            first = np.unique(self.bins.feature[order], return_index=True)[1]
+            order = order[np.sort(first)][:most]
+        best: list[int] = order[np.isfinite(values[order])].tolist()
+        return best
 
     def _stump(self, feature: int, bin_: int, flip: bool) -> Stump:
         threshold = -np.inf if bin_ < 0 else self.bins.values[self.bins.indptr[feature] + bin_]
@@ -425,19 +429,20 @@ class StumpResponses(ResponsesInShard):
     def __init__(self, binned: BinnedFeatures) -> None:
         super().__init__(binned.codes.T, binned.blocks)
         self.binned = binned
-        # By the fields of a stump.
-        self._stumps = np.zeros((0, 5))
+        # Responses right and left of the threshold, column and bin of each stump.
+        self._stumps = np.zeros((0, 4))
 
     @override
     def add(self, new: Sequence[Stump]) -> int:
         first = len(self._stumps)
-        self._stumps = np.append(self._stumps, np.array(new, np.float64).reshape(-1, 5), axis=0)
+        fields = np.array(new, np.float64).reshape(-1, 5)[:, [3, 2, 0, 4]]
+        self._stumps = np.append(self._stumps, fields, axis=0)
         return first
 
     def _taken(self, learners: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Columns and bins of stumps, and their responses right and left of the threshold."""
-        feature, _, left, right, bin_ = self._stumps[learners].T
-        return feature.astype(np.int64), bin_.astype(np.int64), np.column_stack((right, left))
+        stumps = self._stumps[learners]
+        return stumps[:, 2].astype(np.int64), stumps[:, 3].astype(np.int64), stumps[:, :2].copy()
 
     @override
     def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:

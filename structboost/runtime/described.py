@@ -28,14 +28,14 @@ class Described:
 
 def described(value: Any) -> str:
     """Write an object as a call of its class."""
-    arguments = []
+    # Properties may compute, and methods are no arguments.
+    arguments, state = [], getattr(value, "__dict__", {})
     for name, parameter in _parameters(type(value)).items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        attribute = _attribute(value, name)
-        if attribute is inspect.Parameter.empty or _is_default(attribute, parameter.default):
-            continue
-        arguments.append(f"{name}={_short(attribute)}")
+        for kept in [of for of in (name, f"_{name}", f"{name}_name") if of in state][:1]:
+            if not _is_default(state[kept], parameter.default):
+                arguments.append(f"{name}={_short(state[kept])}")
     return f"{type(value).__name__}({', '.join(arguments)})"
 
 
@@ -44,19 +44,6 @@ def _parameters(cls: type) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(cls).parameters)
     except (TypeError, ValueError):
         return {}
-
-
-def _attribute(value: Any, name: str) -> Any:
-    """Return the attribute of an argument, or ``Parameter.empty`` if there is none."""
-    for candidate in (name, f"_{name}", f"{name}_name"):
-        try:
-            attribute = inspect.getattr_static(value, candidate)
-        except AttributeError:
-            continue
-        # Properties may compute, and methods are no arguments.
-        if candidate in getattr(value, "__dict__", {}):
-            return attribute
-    return inspect.Parameter.empty
 
 
 def _is_default(value: Any, default: Any) -> bool:

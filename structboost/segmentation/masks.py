@@ -65,7 +65,15 @@ class LabelMap:
             ("classes", _is_value, "whole numbers from 0 to 255, such as (0, 255)"),
             ("foreground", _is_value, "whole numbers from 0 to 255, such as (1,)"),
             ("names", lambda name: isinstance(name, str), "names, such as ('sky', 'cow')"),
-            ("colours", _is_colour, "three numbers from 0 to 255 each, such as ((250, 0, 0),)"),
+            (
+                "colours",
+                lambda levels: (
+                    isinstance(levels, tuple | list)
+                    and len(levels) == 3
+                    and all(map(_is_value, levels))
+                ),
+                "three numbers from 0 to 255 each, such as ((250, 0, 0),)",
+            ),
         ):
             entries = getattr(self, name)
             if not isinstance(entries, tuple | list) or not all(map(is_good, entries)):
@@ -264,10 +272,6 @@ def read_classes(path: str | PathLike[str]) -> LabelMap:
 
 def _is_value(value: Any) -> bool:
     return is_whole(value) and 0 <= value <= VOID
-
-
-def _is_colour(levels: Any) -> bool:
-    return isinstance(levels, tuple | list) and len(levels) == 3 and all(map(_is_value, levels))
 
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")

@@ -133,12 +133,6 @@ def saved_tree(parents: Any, n_classes: int) -> LabelTree:
     return LabelTree(array.astype(np.int64), n_classes)
 
 
-def _n_leaves(taxonomy: Any) -> int:
-    """Count the leaves of a taxonomy whose classes are the indices 0..n_classes-1."""
-    hierarchy = read_hierarchy(taxonomy, (), "taxonomy", is_tree=True)
-    return len(hierarchy.labels) - len({parent for parent, _ in hierarchy.edges})
-
-
 def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable]) -> list[int]:
     """Return the node of each class, which must be a leaf."""
     inner = {parent for parent, _ in hierarchy.edges}
@@ -221,7 +215,9 @@ class TaxonomyTask(CodeTask):
     def __init__(self, taxonomy: Any, n_classes: int | None = None) -> None:
         if not isinstance(taxonomy, LabelTree):
             if n_classes is None:
-                n_classes = _n_leaves(taxonomy)
+                # The classes are the indices of the leaves.
+                tree = read_hierarchy(taxonomy, (), "taxonomy", is_tree=True)
+                n_classes = len(tree.labels) - len({parent for parent, _ in tree.edges})
             n_classes = checked_whole_number(n_classes, "n_classes", least=2)
             taxonomy = label_tree(taxonomy, range(n_classes))
         if taxonomy.n_classes < 2:

@@ -42,10 +42,6 @@ def check_declares(plug_in: Any, flag: str, argument: str, remedy: str) -> None:
         )
 
 
-def _signature_of(value: Callable[..., Any]) -> inspect.Signature:
-    return _signature_of_class(value) if isinstance(value, type) else inspect.signature(value)
-
-
 @functools.lru_cache(maxsize=256)
 def _signature_of_class(value: type) -> inspect.Signature:
     return inspect.signature(value)
@@ -60,7 +56,8 @@ def check_takes_arguments(
         arguments, named = (*called.args, *arguments), {**called.keywords, **named}
         called = called.func
     try:
-        signature = _signature_of(called)
+        is_class = isinstance(called, type)
+        signature = (_signature_of_class if is_class else inspect.signature)(called)
     except ValueError:  # some compiled functions have no signature
         return
     try:
