@@ -33,9 +33,9 @@ def described(value: Any) -> str:
     for name, parameter in _parameters(type(value)).items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        for kept in [of for of in (name, f"_{name}", f"{name}_name") if of in state][:1]:
-            if not _is_default(state[kept], parameter.default):
-                arguments.append(f"{name}={_short(state[kept])}")
+        names = [of for of in (name, f"_{name}", f"{name}_name") if of in state]
+        if names and not _is_default(state[names[0]], parameter.default):
+            arguments.append(f"{name}={_short(state[names[0]])}")
     return f"{type(value).__name__}({', '.join(arguments)})"
 
 

@@ -1,9 +1,7 @@
 """Parameters are declared and described once, and every estimator shows all of its own."""
 
 import inspect
-import itertools
 import pydoc
-import re
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ import structboost.faces
 from structboost import MultiBoostMOClassifier, StructBoost, StructBoostClassifier
 from structboost.faces import recipe
 from structboost.faces.parameters import estimator
-from structboost.objectives import Hinge
 from structboost.runtime.called_class import parameters_of
-from tests.helpers.four_faces import DATA
 
 FACES = [getattr(structboost.faces, name) for name in structboost.faces.__all__]
 # PredictThenOptimize and CrossFitted wrap a problem or an estimator: they need one to be made.
@@ -104,12 +100,3 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.tile([0, 1, 2], 10)
     MultiBoostMOClassifier(max_rounds=3, verbose=1).fit(X, y)
     assert shown == [0, 1]
-
-
-FORMULATIONS = re.findall(r'"(\w+)"', Hinge.__doc__.split("formulation : ")[1].split("}")[0])
-
-
-@pytest.mark.parametrize(("face", "formulation"), itertools.product(DATA, FORMULATIONS))
-def test_every_formulation_that_a_docstring_names_can_be_trained(face, formulation):
-    estimator = face(objective="hinge", C=10, formulation=formulation, max_iter=2)
-    assert estimator.fit(*DATA[face]).history_

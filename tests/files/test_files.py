@@ -216,3 +216,19 @@ def test_deep_headers_are_refused(saved, tmp_path):
     (tmp_path / "m").write_bytes(out.getvalue())
     with pytest.raises(ModelFileError, match="RecursionError"):
         load_model(tmp_path / "m")
+
+
+def test_loading_runs_no_code_of_a_file(tmp_path):
+    class Code:
+        def __reduce__(self):
+            return (tmp_path / "ran").touch, ()
+
+    StructBoostClassifier(max_iter=2).fit(X, Y).save(tmp_path / "model")
+    with np.load(tmp_path / "model") as file:
+        members = dict(file)
+    for name in members:
+        with (tmp_path / "crafted").open("wb") as crafted:
+            np.savez(crafted, **members | {name: np.array([Code()], object)})
+        with pytest.raises(ModelFileError):
+            load_model(tmp_path / "crafted")
+    assert not (tmp_path / "ran").exists()

@@ -20,6 +20,7 @@ from structboost import (
 )
 from structboost.learners.binning import MAX_BINS, bin_codes, bin_thresholds
 from structboost.learners.linear import SVMFamily
+from structboost.learners.stump import StumpFamily
 
 
 def test_bins_of_a_feature_with_holes_fit_a_byte():
@@ -124,3 +125,13 @@ def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
     assert not classifier.__sklearn_tags__().input_tags.allow_nan
     with pytest.raises(ValueError, match="X contains NaN, first in sample 4, feature 0"):
         classifier.fit(X, y)
+
+
+def test_stumps_of_a_channel_are_on_different_features():
+    X, y = labelled()
+    family = StumpFamily(X, (-1.0, 1.0))
+    found = family.price(np.eye(3)[y] - 1 / 3, 3)
+    features = [
+        (c.channel, family.bins.feature[c.learner.feature]) for c in found if c.learner.bin >= 0
+    ]
+    assert len(set(features)) == len(features) == 9
