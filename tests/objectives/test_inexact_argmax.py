@@ -44,6 +44,13 @@ class LosslessInBatches(ChainTask):
         return Separation.from_outputs(self, X, Y, found, scores.offsets)
 
 
+def changed(make, **attributes):
+    """A task with other attributes."""
+    task = make()
+    vars(task).update(attributes)
+    return task
+
+
 class Rounded(Choose):
     """Choose with a loss in other units, in single precision."""
 
@@ -91,15 +98,15 @@ def test_an_inexact_batch_form_ends_the_fit(chains, formulation, by_blocks, mess
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
-def test_rounding_is_no_slip(scale, unit, monkeypatch):
-    monkeypatch.setattr(Rounded, "unit", unit)
+def test_rounding_is_no_slip(scale, unit):
+    task = changed(Rounded, unit=unit)
     rng = np.random.default_rng(0)
     X = [scale * rng.normal(size=(5, 2)) for _ in range(20)]
     Y = [int(x[:, 0].argmax()) for x in X]
     for formulation in FORMULATIONS[:2]:
-        trainer = StructBoost(Rounded(), formulation=formulation, C=50.0, max_rounds=15).fit(X, Y)
+        trainer = StructBoost(task, formulation=formulation, C=50.0, max_rounds=15).fit(X, Y)
         assert trainer.history_[-1]["certified"]
-    StructuredSVM(Rounded(), C=100.0 * unit / scale**2, max_epochs=5, tol=0.5).fit(X, Y)
+    StructuredSVM(task, C=100.0 * unit / scale**2, max_epochs=5, tol=0.5).fit(X, Y)
 
 
 N_TAGS = 4
@@ -140,30 +147,6 @@ class SplitLoss(Tokens):
         return super().argmax(x, scores)
 
 
-class OneShort(Tokens):
-    """Never tries the last tag."""
-
-    n_tried = N_TAGS - 1
-
-
-class Subtracts(Tokens):
-    """Subtracts the loss."""
-
-    sign = -1.0
-
-
-class DeclaredOneShort(OneShort):
-    exact_argmax = False
-
-
-class OneShortSplitLoss(SplitLoss):
-    n_tried = N_TAGS - 1
-
-
-class SubtractsSplitLoss(SplitLoss):
-    sign = -1.0
-
-
 class RefusesNegative(ChainTask):
     """Takes no negative scores of links."""
 
@@ -189,19 +172,22 @@ def offsets_of(task, X):
 @pytest.mark.filterwarnings("ignore::structboost.errors.EmptyModelWarning")
 @pytest.mark.parametrize("formulation", FORMULATIONS, ids=str)
 def test_a_declared_search_is_not_probed(tokens, formulation):
-    trainer = StructBoost(DeclaredOneShort(), formulation=formulation, C=3.0, tol=0.2)
+    task = changed(Tokens, n_tried=N_TAGS - 1, exact_argmax=False)
+    trainer = StructBoost(task, formulation=formulation, C=3.0, tol=0.2)
     assert not trainer.fit(*tokens).history_[-1]["certified"]
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e-3, 1.0, 1e8])
 @pytest.mark.parametrize("weight", [1e-4, 1.0, 1e4])
-def test_units_of_losses_and_joint_features_are_no_matter(tokens, unit, weight, monkeypatch):
-    monkeypatch.setattr(Tokens, "unit", unit)
-    monkeypatch.setattr(Tokens, "weight", weight)
+@pytest.mark.parametrize("make", [Tokens, SplitLoss])
+def test_units_of_losses_and_joint_features_are_no_matter(tokens, unit, weight, make):
     X, Y = tokens
-    for task in (Tokens(), SplitLoss()):
-        probe_argmax(task, X, Y, offsets_of(task, X))
-    for task in (OneShort(), Subtracts(), OneShortSplitLoss(), SubtractsSplitLoss()):
+    units = {"unit": unit, "weight": weight}
+    task = changed(make, **units)
+    probe_argmax(task, X, Y, offsets_of(task, X))
+    # One never tries the last tag, the other subtracts the loss.
+    for wrong in ({"n_tried": N_TAGS - 1}, {"sign": -1.0}):
+        task = changed(make, **units, **wrong)
         with pytest.raises(TaskError, match="is not exact"):
             probe_argmax(task, X, Y, offsets_of(task, X))
 
