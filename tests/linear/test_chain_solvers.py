@@ -24,13 +24,6 @@ DUAL_AND_PRIMAL = [DualChain, PrimalChain]
 SOLVERS = [*DUAL_AND_PRIMAL, PrimalLikelihood]
 
 
-def is_allowed(x, tags):
-    """Whether tags have no pair of ``FORBIDDEN``."""
-    begins, ends = (x.begins, x.ends) if isinstance(x, Stretch) else (True, True)
-    ends_badly = len(tags) and ((begins and tags[0] == 1) or (ends and tags[-1] == 2))
-    return not ends_badly and (0, 2) not in itertools.pairwise(tags)
-
-
 class Problem:
     """Tokens whose features 4 and 5 are equal, tags that partly follow, and all other tags."""
 
@@ -55,7 +48,7 @@ class Problem:
             x = tuple(parts) if len(parts) > 1 else parts[0]
             if forbidden and n % 2:
                 x = Stretch(x, begins=bool(len(X) % 2), ends=True)
-            if forbidden and not is_allowed(x, tags.tolist()):
+            if not self.task.is_valid(x, tags):
                 continue
             X.append(x)
             Y.append(np.where(rng.random(size) < 0.3, -1, tags) if unknown else tags)
@@ -63,7 +56,6 @@ class Problem:
             X, Y = labelled_stretches(X, Y)
         self.X, self.Y = X, Y
         self.weights = rng.dirichlet(np.full(len(X), 5.0))
-        self.allowed = is_allowed if forbidden else lambda x, z: True
 
     def solver(self, solver, rows=None, **options):
         rows = np.arange(len(self.X)) if rows is None else rows
@@ -91,15 +83,10 @@ class Problem:
 
     def objective(self, problem, C, l1_ratio):
         """Objective of positive and negative parts of all weights, and its slope."""
-        outputs = [
-            [z for z in itertools.product(range(N_TAGS), repeat=len(y)) if self.allowed(x, z)]
-            for x, y in zip(self.X, self.Y, strict=True)
-        ]
         every = [
-            np.array([self.joint(problem, x, z) for z in of_x])
-            for x, of_x in zip(self.X, outputs, strict=True)
+            np.array([self.joint(problem, x, z) for z in self.task.outputs(x)]) for x in self.X
         ]
-        true = [self.joint(problem, x, y.tolist()) for x, y in zip(self.X, self.Y, strict=True)]
+        true = [self.joint(problem, x, y) for x, y in zip(self.X, self.Y, strict=True)]
 
         def objective(parts):
             w = np.subtract(*np.split(parts, 2))
@@ -114,9 +101,11 @@ class Problem:
 
 
 def improve(problem, n=1):
-    """Make rounds, whatever their gap."""
+    """Make rounds until the gap is small."""
     for _ in range(n):
         problem.improve()
+        if problem.primal - problem.bound < 1e-5 * problem.primal:
+            break
 
 
 def flat(problem):
@@ -245,14 +234,15 @@ def test_pairs_that_training_lacks_score_zero_at_the_optimum():
         seen[y[:-1] * N_TAGS + y[1:]] = True
     assert 0 < seen.sum() < len(seen)
     problem.begin(8.0)
-    has_weight = np.concatenate((seen, seen, np.ones(len(flat(problem)) - 2 * len(seen), bool)))
-    objective = examples.objective(problem, 8.0, 0.0)
+    objective, n = examples.objective(problem, 8.0, 0.0), len(flat(problem))
+    # All pairs come first.
+    has_weight = np.append(np.tile(seen, 2), np.ones(n - 2 * len(seen), bool))
 
     def of_seen(weights):
-        value, slope = objective(np.concatenate((weights * has_weight, np.zeros(len(weights)))))
-        return value, slope[: len(weights)] * has_weight
+        value, slope = objective(np.append(weights * has_weight, np.zeros(n)))
+        return value, slope[:n] * has_weight
 
-    best = minimize(of_seen, np.zeros(len(has_weight)), jac=True, tol=1e-10).fun
+    best = minimize(of_seen, np.zeros(n), jac=True, tol=1e-10).fun
     improve(problem, 60)
     assert [problem.primal, problem.bound] == pytest.approx([best] * 2, rel=1e-4)
     assert not problem.matrices()["step"][-1][~seen].any()
@@ -319,22 +309,16 @@ def test_the_conjugate_is_the_largest_difference(l1_ratio, slopes, scale):
         assert difference(best + step) <= difference(best) + 1e-9
 
 
-def test_names_that_say_nothing_have_weights_of_zero(tmp_path):
+def test_names_that_say_nothing_have_weights_of_zero():
     rng = np.random.default_rng(0)
     tables = rng.random((60, 5, 20)) < 0.3
     X = [[{f"f{j:02d}": 1 for j in np.flatnonzero(row)} | {"b": 1} for row in x] for x in tables]
     y = [[("no", "yes")[int(row[3])] for row in x] for x in tables]
-    plain, sparse = (StructBoostTagger(C=60.0, l1_ratio=ratio).fit(X, y) for ratio in (0.0, 0.9))
-    assert np.count_nonzero(plain.feature_weights_.any(axis=1)) == 21
+    sparse = StructBoostTagger(C=60.0, l1_ratio=0.9).fit(X, y)
     used = sparse.feature_weights_.any(axis=1)
     assert used[sparse.feature_names_.index("f03")]
     assert used.sum() < 10
-    n = sum(np.count_nonzero(sparse.model_.matrix(kind)) for kind in ("token", "step"))
-    assert f"{n} weights are not zero" in repr(sparse)
-    sparse.save(tmp_path / "tagger")
-    loaded = StructBoostTagger.load(tmp_path / "tagger")
-    assert loaded.l1_ratio == 0.9
-    assert loaded.predict(X) == sparse.predict(X) == y
+    assert sparse.predict(X) == y
     tagger = StructBoostTagger(weak_learner="linear", C=20.0, l1_ratio=0.9)
     functions = tagger.fit(list(tables.astype(float)), y).model_.members["token"].learners
     assert np.flatnonzero(functions.coefficients.any(axis=0)).tolist() == [3]

@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from structboost.contract.parts import PartKind, StackedParts
-from structboost.contract.task import Task
+from structboost.contract.parts import StackedParts
 from structboost.linear.chain import DualChain
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
@@ -23,6 +22,7 @@ from structboost.tasks import MulticlassTask
 from structboost.tasks.chain import ChainTask
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.validation import SparseRows
+from tests.helpers.listed_outputs import Pairs
 
 N_FEATURES = 7
 
@@ -42,36 +42,16 @@ def chain_data(n=60, seed=0):
 # -- any task ------------------------------------------------------------------------------------
 
 
-class Signed(Task):
-    """Two nodes and an edge whose score must not be negative."""
-
-    kinds = {"node": PartKind(n_channels=2), "edge": PartKind(response=(0.0, 1.0))}
-
-    def parts(self, x):
-        return {"node": x[:2], "edge": np.abs(x[2:3])}
-
-    def joint_feature(self, x, y):
-        edge = np.array([[-float(y[0] != y[1])]])
-        return {"node": (np.arange(2), np.asarray(y), np.ones(2)), "edge": edge}
-
-    def loss(self, y, y_pred):
-        return float(np.sum(np.asarray(y) != np.asarray(y_pred)))
-
-    def outputs(self, x):
-        return itertools.product((0, 1), repeat=2)
-
-
 def test_bounded_weights_end_at_the_optimum_of_a_solver_with_bounds():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(20, 3, 2))
     # Neighbours differ, so the weights of the edge would be negative.
     Y = [(k, 1 - k) if i % 4 else (k, k) for i, k in enumerate(rng.integers(0, 2, 20).tolist())]
-    problem = PrimalLikelihood(Signed(), X, Y, np.full(20, 1 / 20))
+    problem, fresh = (PrimalLikelihood(Pairs(), X, Y, np.full(20, 1 / 20)) for _ in range(2))
     problem.begin(10.0)
     bounds = [(0, None) if b else (None, None) for b in problem._bounded]
     start = np.zeros(len(bounds))
     best = minimize(problem._evaluate, start, jac=True, method="SLSQP", bounds=bounds).fun
-    fresh = PrimalLikelihood(Signed(), X, Y, np.full(20, 1 / 20))
     fresh.begin(10.0)
     for _ in range(20):
         fresh.improve()

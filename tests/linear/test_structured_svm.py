@@ -1,6 +1,5 @@
 """StructuredSVM against an independent solver on the full program, and its certificate."""
 
-import itertools
 import warnings
 
 import numpy as np
@@ -12,121 +11,86 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structboost import ChainTask
 from structboost.contract.parts import PartKind, StackedParts
-from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, TaskError
 from structboost.learners import active_features
 from structboost.linear import svm_run
 from structboost.linear.designs import designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
-from tests.helpers.choose import Choose
+from tests.helpers.listed_outputs import Choose, Pairs, candidates, pairs
 
 
-class Chain(Task):
-    """Three binary labels in a row; edges have scores >= 0 and cost where labels differ."""
-
-    kinds = {"node": PartKind(n_channels=2), "edge": PartKind(response=(0.0, 1.0))}
-
-    def parts(self, x):
-        return {"node": x[0], "edge": x[1]}
-
-    def joint_feature(self, x, y):
-        y = np.asarray(y)
-        return {
-            "node": (np.arange(3), y, np.ones(3)),
-            "edge": -(y[:-1] != y[1:]).astype(float)[:, None],
-        }
-
-    def loss(self, y, y_pred):
-        return float(np.sum(np.asarray(y) != np.asarray(y_pred)))
-
-    def outputs(self, x):
-        return itertools.product((0, 1), repeat=3)
-
-
-class FreeChain(Chain):
+class FreePairs(Pairs):
     """The same without the bound on edges (but with a bias)."""
 
-    kinds = {"node": PartKind(n_channels=2), "edge": PartKind()}
+    kinds = {"node": PartKind(), "edge": PartKind()}
 
 
-def binary():
-    X, y = make_classification(25, 3, n_informative=2, n_redundant=0, flip_y=0.3, random_state=0)
-    return BinaryTask(), X, 2 * y - 1, [(-1, 1)] * 25
+class SignedPairs(Pairs):
+    """Features of edges may be negative."""
+
+    def parts(self, x):
+        return {"node": x[:2], "edge": x[2:]}
 
 
-def multiclass():
+def classes(task, labels):
     X, y = make_classification(
-        25, 4, n_informative=3, n_redundant=0, n_classes=3, flip_y=0.2, random_state=1
+        25, 4, n_informative=3, n_redundant=0, n_classes=len(labels), flip_y=0.2, random_state=1
     )
-    return MulticlassTask(3), X, y, [range(3)] * 25
+    task.outputs = lambda x: labels
+    return task, X, np.array(labels)[y]
 
 
-def candidates():
-    rng = np.random.default_rng(2)
-    X = [rng.normal(size=(rng.integers(1, 5), 3)) for _ in range(20)]
-    return Choose(), X, [int(rng.integers(len(x))) for x in X], [range(len(x)) for x in X]
-
-
-def chains(task):
-    """Labels that alternate more than they agree: free edge weights would be negative."""
-    rng = np.random.default_rng(4)
-    X = [
-        (rng.normal(size=(3, 2)), rng.uniform(size=(2, 3)) * [1.0, 1.0, 0.0] + [0, 0, 0.5])
-        for _ in range(9)
-    ]
-    Y = [tuple(int(label) for label in (x[0][:, 0] > 0)) for x in X]
-    for i in range(0, 9, 2):
-        Y[i] = (0, 1, 0)
-        X[i][1][:, 0] = 0.0
-    return task, X, Y, [list(itertools.product((0, 1), repeat=3))] * 9
+def unlike(task):
+    """Labels that differ more often than not, so free weights of the edge would be negative."""
+    X, _ = pairs(20)
+    return task, X, [(k, k ^ (i % 4 > 0)) for i, k in enumerate(int(x[0, 0] > 0) for x in X)]
 
 
 PROBLEMS = {
-    "binary": binary,
-    "multiclass": multiclass,
-    "candidates": candidates,
-    "chain_bounded": lambda: chains(Chain()),
-    "chain_free": lambda: chains(FreeChain()),
+    "binary": classes(BinaryTask(), (-1, 1)),
+    "multiclass": classes(MulticlassTask(3), (0, 1, 2)),
+    "candidates": (Choose(), *candidates(20)),
+    "bounded": unlike(Pairs()),
+    "free": unlike(FreePairs()),
 }
+_, X_OF_THREE, Y_OF_THREE = PROBLEMS["multiclass"]
 
 
 def joint_feature_map(task, x, y):
-    """Psi(x, y), dense, kind after kind, with a bias row for kinds without bound."""
-    parts, M, flat = task.parts(x), task.joint_feature(x, y), []
+    """Psi(x, y), dense, kind after kind, with a bias row for kinds without bound, and its bounds.
+
+    Weights of kinds with bounded scores are at least 0.
+    """
+    parts, joint = task.parts(x), task.joint_feature(x, y)
+    flat, least = [], []
     for kind, part in task.kinds.items():
         rows = np.asarray(parts[kind] if isinstance(parts, dict) else parts, dtype=float)
-        of_kind = M[kind] if isinstance(M, dict) else M
+        of_kind = joint[kind] if isinstance(joint, dict) else joint
         if isinstance(of_kind, tuple):
             dense = np.zeros((len(rows), part.n_channels))
-            np.add.at(dense, (np.asarray(of_kind[0], int), np.asarray(of_kind[1], int)), of_kind[2])
+            np.add.at(dense, (np.asarray(of_kind[0]), np.asarray(of_kind[1])), of_kind[2])
             of_kind = dense
-        if part.response[0] < 0:
+        is_free = part.response[0] < 0
+        if is_free:
             rows = np.column_stack((rows, np.ones(len(rows))))
         flat.append((rows.T @ of_kind).ravel())
-    return np.concatenate(flat)
-
-
-def bounded_weights(task, X):
-    parts, out = task.parts(X[0]), []
-    for kind, part in task.kinds.items():
-        width = np.shape(parts[kind] if isinstance(parts, dict) else parts)[1]
-        bounded = part.response[0] >= 0
-        out += [bounded] * ((width + (not bounded)) * part.n_channels)
-    return np.array(out)
+        least.append(np.full(flat[-1].shape, -np.inf if is_free else 0.0))
+    return np.concatenate(flat), np.concatenate(least)
 
 
 def flat(w):
     return np.concatenate([v.ravel() for v in (w.values() if isinstance(w, dict) else [w])])
 
 
-def rows_of_full_program(task, X, Y, outputs):
+def rows_of_full_program(task, X, Y):
     """For each example the losses and the differences of joint features of all its outputs."""
     rows = []
-    for x, y, of_x in zip(X, Y, outputs, strict=True):
-        true = joint_feature_map(task, x, y)
-        pairs = [(task.loss(y, z), true - joint_feature_map(task, x, z)) for z in of_x]
-        rows.append((np.array([loss for loss, _ in pairs]), np.array([psi for _, psi in pairs])))
+    for x, y in zip(X, Y, strict=True):
+        outputs = list(task.outputs(x))
+        psi = np.array([joint_feature_map(task, x, z)[0] for z in outputs])
+        truth, _ = joint_feature_map(task, x, y)
+        rows.append((np.array([task.loss(y, z) for z in outputs]), truth - psi))
     return rows
 
 
@@ -135,14 +99,14 @@ def primal_of(w, rows, C):
     return 0.5 * float(w @ w) + C * float(np.mean(hinges))
 
 
-def independent_optimum(task, X, Y, outputs, C):
+def independent_optimum(task, X, Y, C):
     """The program over all outputs, in weights and slacks, by a solver that knows no cuts."""
-    rows = rows_of_full_program(task, X, Y, outputs)
+    rows = rows_of_full_program(task, X, Y)
     n, d = len(rows), rows[0][1].shape[1]
     slacks = np.repeat(np.eye(n), [len(psi) for _, psi in rows], axis=0)
     A = np.hstack((np.vstack([psi for _, psi in rows]), slacks))
     b = np.concatenate([losses for losses, _ in rows])
-    low = np.concatenate((np.where(bounded_weights(task, X), 0.0, -np.inf), np.zeros(n)))
+    low = np.append(joint_feature_map(task, X[0], Y[0])[1], np.zeros(n))
     found = minimize(
         lambda v: 0.5 * v[:d] @ v[:d] + C / n * v[d:].sum(),
         np.full(d + n, 1.0),
@@ -152,18 +116,18 @@ def independent_optimum(task, X, Y, outputs, C):
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-13},
     )
-    return primal_of(np.where(low[:d] == 0, np.maximum(found.x[:d], 0), found.x[:d]), rows, C), rows
+    return primal_of(np.maximum(found.x[:d], low[:d]), rows, C), rows
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("average", [True, False])
 def test_fits_and_paths_have_the_certified_optimum_of_an_independent_solver(name, average):
-    task, X, Y, outputs = PROBLEMS[name]()
+    task, X, Y = PROBLEMS[name]
     svm = StructuredSVM(task, C=7.0, tol=1e-6, random_state=0, average=average)
     Cs = (0.5, 30.0, 3.0)
     alone = [clone(svm).set_params(C=C).fit(X, Y) for C in Cs[:2]]
     for C, fitted in zip(Cs[:2] + Cs, [*alone, *svm.path(X, Y, Cs)], strict=True):
-        optimum, rows = independent_optimum(task, X, Y, outputs, C)
+        optimum, rows = independent_optimum(task, X, Y, C)
         slip = 1e-6 * (1 + optimum)
         primals, bounds = ([of[key] for of in fitted.history_] for key in ("primal", "bound"))
         assert bounds == sorted(bounds)
@@ -190,7 +154,7 @@ def test_a_path_takes_fewer_passes_than_fits_alone():
 
 
 def test_sample_weight_is_repetition():
-    _, X, Y, _ = multiclass()
+    X, Y = X_OF_THREE, Y_OF_THREE
     times = np.arange(len(Y)) % 3
     weighted = StructuredSVM(MulticlassTask(3), C=5.0, tol=1e-6, random_state=0).fit(
         X, Y, sample_weight=times
@@ -225,28 +189,22 @@ class Impatient(MulticlassTask):
         return super().separate(X, Y, scores)
 
 
-def test_interruption_keeps_a_usable_model():
-    task, X, Y, outputs = multiclass()
-    svm = StructuredSVM(Impatient(3, 4), C=1000.0, tol=1e-9, random_state=0)
+def test_interruption_of_a_path_keeps_a_usable_model():
+    task, X, Y = PROBLEMS["multiclass"]
+    svm = StructuredSVM(Impatient(3, 4), tol=1e-9, random_state=0)
     with pytest.warns(InterruptedFitWarning, match="after 3 exact passes"):
-        svm.fit(X, Y)
-    assert svm.interrupted_
-    assert len(svm.history_) == 3
-    assert svm.objective_ == pytest.approx(
-        primal_of(svm.w_.ravel(), rows_of_full_program(task, X, Y, outputs), 1000.0)
-    )
-    assert len(svm.predict(X)) == len(X)
-    svm = StructuredSVM(Impatient(3, 2), tol=0.5, random_state=0)
-    with pytest.warns(InterruptedFitWarning, match="after 1 exact pass;"):
-        fitted = list(svm.path(X, Y, (1000.0, 3000.0)))
-    assert [one.interrupted_ for one in fitted] == [True]
+        (found,) = svm.path(X, Y, (1000.0, 3000.0))
+    assert found.interrupted_
+    assert len(found.history_) == 3
+    primal = primal_of(found.w_.ravel(), rows_of_full_program(task, X, Y), 1000.0)
+    assert found.objective_ == pytest.approx(primal)
+    assert len(found.predict(X)) == len(X)
 
 
 def test_too_few_epochs_are_not_silent():
-    _, X, Y, _ = multiclass()
     svm = StructuredSVM(MulticlassTask(3), C=1000.0, max_epochs=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="max_epochs = 2"):
-        svm.fit(X, Y)
+        svm.fit(X_OF_THREE, Y_OF_THREE)
     assert len(svm.history_) == 2
 
 
@@ -290,8 +248,6 @@ def test_a_pass_that_finds_nothing_does_not_stall_the_fit():
 
 
 def test_bad_input():
-    _, X, Y, _ = multiclass()
-    task = MulticlassTask(3)
     for parameters, message in (
         ({"C": 0.0}, "C is 0.0"),
         ({"tol": 0.0}, "tol is 0.0"),
@@ -299,15 +255,13 @@ def test_bad_input():
         *(({"active": active}, "active is .*, which has") for active in ("x", ["word"])),
     ):
         with pytest.raises(ValueError, match=message):
-            StructuredSVM(task, **parameters).fit(X, Y)
-    svm = StructuredSVM(task)
-    with pytest.raises(TaskError, match=r"X\[3\] has NaN features, which a linear function"):
-        svm.fit(np.where(np.arange(25)[:, None] == 3, np.nan, X), Y)
+            StructuredSVM(MulticlassTask(3), **parameters).fit(X_OF_THREE, Y_OF_THREE)
 
 
 def test_a_negative_feature_of_a_bounded_kind_is_named():
-    task, X, Y, _ = chains(Chain())
-    X[2][1][0, 0] = -0.5
+    task, X, Y = unlike(SignedPairs())
+    X = [np.abs(x) for x in X]
+    X[2][2, 0] = -0.5
     with pytest.raises(TaskError, match=r"parts\(X\[2\]\) has a negative feature for kind 'edge'"):
         StructuredSVM(task).fit(X, Y)
 
