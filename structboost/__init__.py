@@ -35,7 +35,7 @@ _NAMES = {
         "StructBoostTagger",
         "StructuredSVMClassifier",
     ],
-    "faces.early_stopping": ["EarlyStopping"],
+    "faces.recipe": ["EarlyStopping"],
     "export.onnx_model": ["to_onnx"],
     "files.checkpoint": ["Checkpoint"],
     "linear.structured_svm": ["StructuredSVM"],
@@ -59,7 +59,7 @@ _NAMES = {
     ],
     "thinning.thin": ["thin"],
     "training.boosting": ["StructBoost"],
-    "training.table_on_disk": ["BinnedTable"],
+    "training.examples": ["BinnedTable"],
 }
 _at_first_use, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
 

@@ -33,7 +33,7 @@ from .faces import StructBoostMultiLabelClassifier as StructBoostMultiLabelClass
 from .faces import StructBoostRanker as StructBoostRanker
 from .faces import StructBoostTagger as StructBoostTagger
 from .faces import StructuredSVMClassifier as StructuredSVMClassifier
-from .faces.early_stopping import EarlyStopping as EarlyStopping
+from .faces.recipe import EarlyStopping as EarlyStopping
 from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM
 from .model.ensemble import Ensemble as Ensemble
@@ -57,6 +57,6 @@ from .tasks import SpanningTreeTask as SpanningTreeTask
 from .tasks import TaxonomyTask as TaxonomyTask
 from .thinning.thin import thin as thin
 from .training.boosting import StructBoost as StructBoost
-from .training.table_on_disk import BinnedTable as BinnedTable
+from .training.examples import BinnedTable as BinnedTable
 
 __version__: str

@@ -43,7 +43,7 @@ from structboost import (
     TaxonomyTask,
 )
 from structboost.objectives import Exponential, StageWiseRandomField
-from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask, SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.engine_tasks import ChainTask as PythonChain

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from structboost.errors import MissingExtraError
-from structboost.runtime import extras
+from structboost.runtime import registry
 
 # Packages that only extras bring, and what they install besides.
 BLOCKED = (
@@ -124,6 +124,6 @@ def test_a_command_without_its_extra_ends_with_one_line():
 
 
 def test_a_missing_package_is_named_and_others_are_not(monkeypatch):
-    monkeypatch.setattr(extras, "is_installed", lambda module: module != "cv2")
+    monkeypatch.setattr(registry, "is_installed", lambda module: module != "cv2")
     with pytest.raises(MissingExtraError, match=r"^The filter needs opencv-python, not installed"):
-        extras.require("vision", "The filter")
+        registry.require("vision", "The filter")

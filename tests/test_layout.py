@@ -16,7 +16,7 @@ from tests.helpers.source import PACKAGE, tree_of
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 # Modules and packages that every package may import.
 GENERAL = {"_typing", "errors", "validation", "progress", "runtime"}
-LOOP = ("loop", "state", "history")
+LOOP = ("loop", "history")
 PLUG_INS = ("objectives", "learners", "tasks")
 
 

@@ -23,8 +23,7 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
-from structboost.contract.calls import predictions
-from structboost.contract.one_output import is_constant, warn_of_one_output
+from structboost.contract.calls import is_constant, predictions, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.decisions import Choose
 from structboost.errors import ConstantPredictionWarning, EmptyModelWarning

@@ -17,7 +17,16 @@ from benchmarks.runner.protocol import cpu_timed
 from benchmarks.runner.records import lookup, mean, pick, std
 from benchmarks.runner.targets import all_of, reach
 from structboost import AdaBoostMHClassifier
-from structboost.segmentation.crf import CRFModel, CRFSettings, fit_crf, superpixel_scores, tuned
+from structboost.segmentation.crf import (
+    CRFModel,
+    CRFSettings,
+    PotentialScale,
+    fit_crf,
+    superpixel_graph,
+    superpixel_scores,
+    tuned,
+    unary_potentials,
+)
 from structboost.segmentation.descriptors import (
     DescribedImage,
     Describing,
@@ -27,7 +36,6 @@ from structboost.segmentation.descriptors import (
 from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.masks import n_labels_of
-from structboost.segmentation.potentials import PotentialScale, superpixel_graph, unary_potentials
 from structboost.segmentation.scores import break_even
 from structboost.segmentation.scribbles import (
     scribble_features,

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.equality import deeply_equal
 from structboost.contract.measures import FeatureRows, SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.results import (
@@ -26,6 +25,7 @@ from structboost.contract.results import (
     check_loss_of_truth,
     check_not_none,
     check_one_each,
+    deeply_equal,
     loss_of,
     returned_none,
 )

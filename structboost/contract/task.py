@@ -35,7 +35,7 @@ from structboost.contract.parts import (
 from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation
 from structboost.errors import TaskError, note_examples, on_example
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 from structboost.validation import shown
 
 # Types of the arguments and results of the methods of a task.

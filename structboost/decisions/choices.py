@@ -16,7 +16,7 @@ from structboost.decisions.problem import BatchProblem, DecisionProblem, is_bina
 from structboost.errors import TaskError
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
-from structboost.tasks.checks import checked_costs
+from structboost.tasks.base import checked_costs
 from structboost.validation import checked_flag, checked_whole_number, shown, without_mask
 
 

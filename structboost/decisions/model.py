@@ -22,10 +22,11 @@ from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
 from structboost.errors import ModelFileError, TaskError
 from structboost.faces.columns import Columns, plain_labels
-from structboost.files.archive import ArchiveFormat, Header
-from structboost.files.schema import (
+from structboost.files.archive import (
+    ArchiveFormat,
     Array,
     DamagedFileError,
+    Header,
     Part,
     Schema,
     below,

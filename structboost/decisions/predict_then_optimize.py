@@ -20,7 +20,7 @@ from structboost.faces.columns import FROM_DTYPE
 from structboost.faces.parameters import estimator
 from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.saved import SavedToFile
-from structboost.learners.families import WeakLearners
+from structboost.learners.registry import WeakLearners
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import structboost
 from structboost._typing import FloatArray
-from structboost.learners.category_sets import SetColumns
-from structboost.learners.lookup_table import LookupTable
+from structboost.learners.binning import SetColumns
+from structboost.learners.table import LookupTable
 from structboost.learners.tree_table import WeightedTrees, single_thresholds
 
 # A leaf is an array with its value for each channel.  An inner node has a feature, a threshold, the

@@ -30,14 +30,13 @@ from structboost.faces.table_forms import frame_of
 from structboost.faces.tables import TableFace
 from structboost.faces.tagger import StructBoostTagger
 from structboost.learners.active_feature import ActiveFeatureScores
-from structboost.learners.category_sets import SetColumns
+from structboost.learners.binning import SetColumns
 from structboost.learners.linear import HyperplaneTable
-from structboost.learners.lookup_table import LookupTable, SumOfScorers
-from structboost.learners.table import Scorer, WeightedLearners
+from structboost.learners.table import LookupTable, Scorer, SumOfScorers, WeightedLearners
 from structboost.learners.tree_table import WeightedTrees
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.softmax_link import SoftmaxLink
-from structboost.runtime.extras import require
+from structboost.objectives.base import SoftmaxLink
+from structboost.runtime.registry import require
 from structboost.tasks.chunk_tags import ChunkTags
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
 from structboost.validation import array_of, checked_choice, shown

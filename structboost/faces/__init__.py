@@ -4,18 +4,19 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "boosted": ["StructBoostClassifier"],
+    "classifiers": ["StructBoostClassifier"],
     "coded": [
         "AdaBoostECCClassifier",
         "AdaBoostMHClassifier",
         "AdaBoostMOClassifier",
+        "MultiBoostClassifier",
+        "MultiBoostCWClassifier",
         "MultiBoostECCClassifier",
         "MultiBoostMOClassifier",
     ],
     "cross_fitted": ["CrossFitted"],
     "linear": ["StructuredSVMClassifier"],
     "multi_label": ["StructBoostMultiLabelClassifier"],
-    "multiboost": ["MultiBoostClassifier", "MultiBoostCWClassifier"],
     "ranker": ["StructBoostRanker"],
     "shareboost": ["ShareBoostClassifier"],
     "tagger": ["StructBoostTagger"],

@@ -15,21 +15,21 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
 from structboost.errors import warn_user
-from structboost.faces.constant_model import without_learners
+from structboost.faces.labels import without_learners
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Fitted, Recipe
 from structboost.faces.saved import load_estimator, save_estimator
+from structboost.files.archive import whole_number
 from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import whole_number
-from structboost.learners.families import WeakLearners
 from structboost.learners.pricing import PricingRule
+from structboost.learners.registry import WeakLearners
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Formulation
-from structboost.objectives.held_out import saved_temperature
+from structboost.objectives.master import saved_temperature
 from structboost.objectives.values import OBJECTIVES, Objective
 from structboost.runtime.called_class import set_params
 from structboost.selection.folds import Fold
-from structboost.selection.scoring import Score, score_by
+from structboost.selection.held_out import Score, score_by
 from structboost.training.boosting import StructBoost
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (

@@ -20,32 +20,44 @@ from structboost._typing import FloatArray, override
 from structboost.contract.task import Task
 from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.columns import Columns
-from structboost.faces.label_types import label_vector, saved_classes, score
 from structboost.faces.labels import (
     classes_in_place,
     classification_examples,
     classification_task,
     decision_of,
+    label_vector,
     labels_of,
     outputs_of,
+    saved_classes,
+    score,
 )
-from structboost.faces.objectives import L1_LOG_LOSS, LOG_LOSS
+from structboost.faces.objectives import (
+    HINGE,
+    L1_LOG_LOSS,
+    LOG_LOSS,
+    Objectives,
+    checked_parameters,
+    recipe_of,
+)
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.saved import saved_link
 from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
-from structboost.files.schema import DamagedFileError
+from structboost.files.archive import DamagedFileError
+from structboost.learners.label_augmented import LabelAugmented
+from structboost.learners.pricing import RULES, PricingRule
 from structboost.model.ensemble import Ensemble
+from structboost.objectives.base import SoftmaxLink
 from structboost.objectives.registry import formulation_of
-from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.objectives.stage_wise import StageWiseLikelihood
 from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
 from structboost.tasks.taxonomy import TaxonomyTask, saved_tree
 from structboost.training.boosting import Callback
-from structboost.training.table_on_disk import BinnedTable
-from structboost.validation import rows_of
+from structboost.training.examples import BinnedTable
+from structboost.validation import checked_choice, rows_of
 
 
 class RoundsOfStumps:
@@ -75,7 +87,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         Weight of the classes in the mean loss.
     taxonomy : nested dicts, edges, paths or networkx.DiGraph, optional
         Tree whose leaves are the labels, as ``{"animal": ["cat", "dog"]}`` or in another form
-        of :mod:`structboost.tasks.hierarchy_forms`.  Classes share the weak learners of their
+        of :mod:`structboost.tasks.hierarchical`.  Classes share the weak learners of their
         ancestors, and a wrong class costs the height of the first common ancestor
         (:class:`structboost.TaxonomyTask`).  If classes have probabilities, the class of least
         expected cost is predicted.
@@ -424,3 +436,54 @@ def _labels_given(task: Task, classes: NDArray[Any], Y: Any) -> NDArray[Any]:
     if isinstance(task, BinaryTask):
         indices = (indices > 0).astype(int)
     return np.asarray(classes[indices])
+
+
+@estimator(Objectives)
+class StructBoostClassifier(BoostedClassifier):
+    """Binary and multi-class classifier trained by StructBoost (sections 3.1 and 3.3).
+
+    By default it boosts trees stage-wise for the likelihood of the labels
+    (:class:`structboost.objectives.StageWiseLikelihood`), each round on half of the rows, which
+    needs no C and has no certificate (docs/decisions.md).  ``objective="hinge"``
+    minimises the hinge loss over stumps, to a certified gap.  Engines of several processes need it.
+
+    With a taxonomy, ``pricing="label_augmented"`` of an objective takes stumps on the input
+    augmented with the label code (:class:`structboost.learners.label_augmented.LabelAugmented`;
+    StructBoost, end of section 3.4).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = StructBoostClassifier(max_iter=20).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.predict_proba(X[:1]).shape
+    (1, 3)
+    """
+
+    taxonomy: Any = None
+    monotonic_cst: Any = None
+
+    _objectives = (LOG_LOSS, HINGE, "svm", "exponential", L1_LOG_LOSS)
+
+    @override
+    def _recipe(self, seed: int = 0) -> Recipe:
+        objective = checked_parameters(self)
+        rule = getattr(objective, "pricing", "own")
+
+        def pricing(task: Task) -> str | PricingRule:
+            if isinstance(rule, PricingRule):
+                return rule
+            name = checked_choice(rule, "pricing", (*RULES, "label_augmented"))
+            if name != "label_augmented":
+                return name
+            if not isinstance(task, TaxonomyTask):
+                raise ValueError(
+                    "pricing is 'label_augmented', which needs a taxonomy; give taxonomy=."
+                )
+            return LabelAugmented()
+
+        steps = StageWiseLikelihood()
+        return recipe_of(self, objective, steps, pricing=pricing, tries_long_steps=True)

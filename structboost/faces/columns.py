@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from structboost._typing import FloatArray, IntArray
 from structboost.errors import warn_user
 from structboost.faces.table_forms import frame_of, shape_of
-from structboost.files.schema import DamagedFileError, finite_number, whole_number
-from structboost.learners.category_sets import MOST_CATEGORIES
+from structboost.files.archive import DamagedFileError, finite_number, whole_number
+from structboost.learners.binning import MOST_CATEGORIES
 from structboost.validation import (
     array_of,
     is_missing,

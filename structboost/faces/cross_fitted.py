@@ -28,8 +28,7 @@ from structboost.faces.labelled_parts import (
 from structboost.faces.parameters import estimator
 from structboost.faces.table_forms import frame_of
 from structboost.runtime.fitted_state import committed
-from structboost.selection.cross_fitting import cross_fit
-from structboost.selection.folds import balanced_parts_of_groups
+from structboost.selection.folds import balanced_parts_of_groups, cross_fit
 from structboost.validation import (
     array_of,
     check_inputs,

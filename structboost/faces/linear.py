@@ -13,14 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
 from structboost.faces.columns import FROM_DTYPE, Columns
-from structboost.faces.constant_model import zero_function
-from structboost.faces.label_types import label_vector, saved_classes, score
 from structboost.faces.labels import (
     classification_examples,
     classification_task,
     decision_of,
+    label_vector,
     labels_of,
     outputs_of,
+    saved_classes,
+    score,
+    zero_function,
 )
 from structboost.faces.parameters import estimator
 from structboost.faces.saved import load_estimator, save_estimator
@@ -31,12 +33,11 @@ from structboost.faces.tables import (
     table_contributions,
     training_table,
 )
+from structboost.files.archive import DamagedFileError
 from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import DamagedFileError
 from structboost.learners.contributions import Contributions
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.model.ensemble import Ensemble
-from structboost.model.linear_members import weights_of
+from structboost.model.ensemble import Ensemble, weights_of
 from structboost.runtime.fitted_state import committed
 
 

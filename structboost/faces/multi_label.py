@@ -16,19 +16,17 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
 from structboost.faces.base import facts_of_fit, fit_of_facts
-from structboost.faces.label_types import (
-    check_lengths,
-    label_vector,
-    saved_classes,
-)
-from structboost.faces.label_types import score as label_score
 from structboost.faces.labels import (
     FORMS,
+    check_lengths,
     check_same_sort,
     decision_of,
     label_sets,
+    label_vector,
     labels_of,
+    saved_classes,
 )
+from structboost.faces.labels import score as label_score
 from structboost.faces.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -45,13 +43,12 @@ from structboost.faces.tables import (
     read_as_training,
     saved_columns,
 )
-from structboost.files.schema import DamagedFileError
+from structboost.files.archive import DamagedFileError
 from structboost.objectives.registry import formulation_of
-from structboost.objectives.stage_wise_random_field import StageWiseRandomField
+from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
-from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
-from structboost.tasks.hierarchy_forms import check_order, read_hierarchy
+from structboost.tasks.hierarchical import HierarchicalMultiLabelTask, check_order, read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -99,7 +96,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         14 labels, else False.
     hierarchy : (parent, child) pairs, nested dicts, paths or networkx.DiGraph, optional
         Pairs of labels, at least one, of which the second implies the first, or another form of
-        :mod:`structboost.tasks.hierarchy_forms`.  A label may have several parents.  Implied labels
+        :mod:`structboost.tasks.hierarchical`.  A label may have several parents.  Implied labels
         are added to predictions, and in a fit to ``y``, with a warning that counts the sets that
         lack some.  Pairs that ``y`` shows to be (child, parent) are refused.  Wrong labels weigh
         less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``,

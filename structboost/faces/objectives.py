@@ -13,8 +13,8 @@ from structboost.contract.task import Task
 from structboost.faces.base import BoostedFace, trainer_settings
 from structboost.faces.recipe import Recipe
 from structboost.faces.stage_wise import StageWise
-from structboost.learners.families import WeakLearners
 from structboost.learners.pricing import PricingRule
+from structboost.learners.registry import WeakLearners
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.objectives.base import Formulation
 from structboost.objectives.newton_steps import NewtonSteps

@@ -17,7 +17,7 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.faces.base import facts_of_fit, fit_of_facts
-from structboost.faces.label_types import label_vector
+from structboost.faces.labels import label_vector
 from structboost.faces.objectives import (
     HINGE,
     PAIRWISE,
@@ -34,10 +34,10 @@ from structboost.faces.tables import (
     read_as_training,
     saved_columns,
 )
-from structboost.objectives.stage_wise_ranking import StageWiseRanking
+from structboost.objectives.stage_wise import StageWiseRanking
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows
-from structboost.selection.scoring import Score
+from structboost.selection.held_out import Score
 from structboost.tasks.ranking import RankingTask, WeightedRelevance
 from structboost.validation import (
     array_of,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -11,22 +11,137 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import IntArray
+from structboost.contract.calls import mean_loss, predictions
 from structboost.contract.task import Task
-from structboost.errors import InterruptedFitWarning, warn_user
-from structboost.faces.early_stopping import EarlyStopping
-from structboost.learners.families import WeakLearners, with_categories, with_directions
+from structboost.errors import InterruptedFitWarning, TaskError, warn_user
 from structboost.learners.pricing import PricingRule
+from structboost.learners.registry import WeakLearners, with_categories, with_directions
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.model.ensemble import Ensemble
+from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.base import Formulation
+from structboost.objectives.likelihood import log_losses
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.registry import formulation_of
+from structboost.runtime.called_class import Described
 from structboost.selection.folds import Fold
-from structboost.selection.scoring import Score
+from structboost.selection.held_out import Score, checked_score, scaled_surrogate
 from structboost.training.boosting import AUTO, Callback, StructBoost
 from structboost.training.engines import engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
-from structboost.validation import checked_callbacks, is_text, shown
+from structboost.validation import (
+    by_position,
+    check_examples,
+    checked_callbacks,
+    checked_example_weights,
+    checked_whole_number,
+    is_text,
+    shown,
+)
+
+
+class EarlyStopping(Described):
+    """Callback that stops training when the mean loss of held-out examples stops falling.
+
+    Where probabilities follow from the scores (the likelihoods and the exponential loss over wrong
+    outputs), it is minus the logarithm of that of the true output.  Elsewhere it is the loss of the
+    task, which moves by whole examples, as scores of the user such as the accuracy do.  Of rounds
+    with equal losses the one with the least surrogate is the best: minus the log-likelihood or the
+    hinge, at the best scale of the scores where there are no probabilities.  So training does not
+    end while predictions are still those of the beginning.
+
+    Parameters
+    ----------
+    X, Y : sequence
+        Held-out examples.
+    n_iter_no_change : int
+        Number of rounds without improvement before training stops.
+    score : callable, optional
+        ``score(model, fold)`` of the user, whose negative replaces the loss.
+    sample_weight : array-like, shape (n_examples,), optional
+        Weights of the held-out examples in the mean.
+
+    Attributes
+    ----------
+    losses : list of float
+        Mean held-out loss after each round.
+    best_stage : int
+        Round of the smallest loss, and of the smallest surrogate among these, from 0; the first of
+        equals.
+    """
+
+    # Why training ends where it does.
+    ending = "held_out"
+
+    def __init__(
+        self,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        n_iter_no_change: int = 10,
+        score: Score | None = None,
+        *,
+        sample_weight: Any = None,
+    ) -> None:
+        check_examples(X, Y)
+        weights = checked_example_weights(sample_weight, len(Y))
+        self.sample_weight = None if (weights == weights[0]).all() else weights
+        if score is not None and not callable(score):
+            raise TypeError(f"score is {shown(score)}; give a callable(model, fold), or None.")
+        self.X, self.Y = by_position(X), by_position(Y)
+        self._score = score
+        self.n_iter_no_change = checked_whole_number(n_iter_no_change, "n_iter_no_change")
+        self.losses: list[float] = []
+        self._surrogates: list[float] = []
+        self.best_stage = 0
+
+    def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
+        """Evaluate the current model, and return whether to stop."""
+        if record["round"] > len(self.losses) + 1:
+            self.evaluate_all(trainer)
+        else:
+            self._add([trainer.model_], trainer)
+        return self.has_stopped
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether ``n_iter_no_change`` rounds have passed without improvement."""
+        return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
+
+    def evaluate_all(self, trainer: StructBoost) -> None:
+        """Evaluate the model after every round, those that a checkpoint has behind it as well."""
+        self.losses, self._surrogates = [], []
+        self._add(trainer.staged_models(), trainer)
+
+    def _add(self, models: Iterable[Ensemble], trainer: StructBoost) -> None:
+        """Keep the losses of models, and which is the best."""
+        for model in models:
+            loss, surrogate = self._measured(model, trainer)
+            self.losses.append(loss)
+            self._surrogates.append(surrogate)
+        self.best_stage = int(np.lexsort((self._surrogates, self.losses))[0])
+
+    def _measured(self, model: Ensemble, trainer: StructBoost) -> tuple[float, float]:
+        """Mean loss of a model, and its surrogate."""
+        task, X, Y, weights = trainer.task, self.X, self.Y, self.sample_weight
+        scores = model_scores(task, model, X)
+        formulation = formulation_of(trainer.formulation)
+        link = formulation.link
+        surrogate, is_likelihood = np.inf, link is not None and not link.margin
+        if link is not None and is_likelihood:
+            try:
+                losses = log_losses(task, X, Y, scores, link.sharpness)
+                surrogate = float(losses.mean() if weights is None else weights @ losses)
+            except TaskError:  # a task of codes alone, without marginals
+                is_likelihood = False
+        if not is_likelihood:
+            values = scaled_surrogate(task, X, Y, scores, weights)
+            surrogate = float(np.average(values, weights=weights))
+        if self._score is not None:
+            fold = Fold([], [], None, X, Y, weights)
+            return -checked_score(self._score, model, fold), surrogate
+        if is_likelihood:
+            return surrogate, surrogate
+        return mean_loss(task, Y, predictions(task, X, scores), weights), surrogate
+
 
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the
 # least fractions by which it fell since then (docs/decisions.md).

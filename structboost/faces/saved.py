@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import IntArray
 from structboost.errors import ModelFileError
-from structboost.faces.label_types import plain_classes
-from structboost.files.schema import DamagedFileError, finite_number, whole_number
+from structboost.faces.labels import plain_classes
+from structboost.files.archive import DamagedFileError, finite_number, whole_number
 from structboost.model.ensemble import FORMAT, read_model
-from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.objectives.base import SoftmaxLink
 from structboost.objectives.values import flat_parameters
 from structboost.validation import shown
 

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost.faces.exact_numbers import check_small
-from structboost.faces.table_forms import frame_of
+from structboost.faces.table_forms import check_small, frame_of
 from structboost.validation import shown
 
 _FORMS = (

@@ -8,8 +8,8 @@ from structboost._typing import override
 from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
-from structboost.learners.families import WeakLearners
 from structboost.learners.pricing import FreeSign
+from structboost.learners.registry import WeakLearners
 from structboost.objectives.logistic import Logistic
 from structboost.validation import checked_whole_number
 

@@ -13,11 +13,11 @@ import numpy as np
 from structboost._typing import FloatArray, override
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.binning import BinsOfOneTable
-from structboost.learners.families import members_of
+from structboost.learners.registry import members_of
 from structboost.learners.tree import TreeFamily
 from structboost.objectives.registry import formulation_of
 from structboost.progress import Progress
-from structboost.tasks.tables import has_contradictions
+from structboost.tasks.base import has_contradictions
 from structboost.training.boosting import AUTO, StructBoost, run_without_model
 from structboost.training.held_out_runs import (
     EARLY,

@@ -27,10 +27,15 @@ from structboost.faces.columns import (
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
 from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
-from structboost.faces.table_numbers import empty_rows, numbers_of, warn_of_empty_rows
-from structboost.faces.validated_table import check_width, validated_numbers
+from structboost.faces.table_numbers import (
+    check_width,
+    empty_rows,
+    numbers_of,
+    validated_numbers,
+    warn_of_empty_rows,
+)
 from structboost.learners.contributions import Contributions, contributions_of
-from structboost.learners.families import members_of, takes_missing, takes_sparse
+from structboost.learners.registry import members_of, takes_missing, takes_sparse
 from structboost.model.ensemble import Ensemble
 from structboost.validation import TABLE_TYPES, array_of, shown
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, pairwise
 from typing import Any
 
@@ -11,16 +11,135 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
 from structboost.faces.base import BoostedFace
-from structboost.faces.label_types import label_vector
-from structboost.faces.outside_offset import lowered
+from structboost.faces.labels import label_vector
 from structboost.faces.step_features import StepFeatures
 from structboost.faces.tokens import TokenReader, tag_indices
-from structboost.tasks.chunk_tags import ChunkTags
-from structboost.validation import checked_weights
+from structboost.linear.linear_trainer import HeldScores
+from structboost.tasks.chunk_tags import (
+    OUTSIDE,
+    SCHEMES,
+    ChunkTags,
+    forbidden_by_scheme,
+    has_tag,
+    observed_pairs,
+    scheme_of,
+)
+from structboost.training.boosting import AUTO
+from structboost.validation import checked_choice, checked_number, checked_weights, is_same, shown
+
+
+def scheme_of_tags(scheme: Any, classes: NDArray[Any], tags: Sequence[IntArray]) -> str | None:
+    """Return the scheme that predictions follow, if any.
+
+    The tags are indices into ``classes``, -1 where unknown.  ValueError if there is no such scheme,
+    or it lacks one of the tags.
+    """
+    if scheme is None:
+        return None
+    checked_choice(scheme, "scheme", (AUTO, *SCHEMES))
+    names: list[Any] = [*classes.tolist(), None]
+    if scheme == AUTO:
+        if not ChunkTags.is_scheme(classes):
+            return None
+        return scheme_of(observed_pairs([names[k] for k in of] for of in tags))
+    strange = next((tag for tag in names[:-1] if not has_tag(scheme, tag)), None)
+    if strange is not None:
+        raise ValueError(
+            f"scheme is {scheme!r}, which does not have the tag {strange!r} of y; give the scheme "
+            "of the tags, or None."
+        )
+    return str(scheme)
+
+
+def with_scheme(
+    forbidden: Sequence[tuple[Any, Any]] | None, scheme: str | None, classes: NDArray[Any]
+) -> Sequence[tuple[Any, Any]] | None:
+    """Return the forbidden pairs of tags, those of the scheme included."""
+    if scheme is None:
+        return forbidden
+    return [*(forbidden or ()), *forbidden_by_scheme(classes.tolist(), scheme)]
+
+
+# Shifts that are tried beside 0.
+_CANDIDATES = (-1.0, -0.5, 0.5, 1.0, 1.5)
+# Scores are logarithms of odds: a larger shift leaves no O, or nothing else.
+_LARGEST = 100
+# A shift is taken if F1 gains more than so many standard errors.
+_CLEARLY = 1.5
+# F1 without a shift below which nothing is shifted, since then F1 rewards chunks that are guessed.
+_LEAST_F1 = 0.1
+# Folds are used until so many true and predicted chunks are held out.
+_ENOUGH_CHUNKS = 1500
+
+
+def given_offset(offset: Any, classes: NDArray[Any]) -> float | None:
+    """Return the shift that a parameter gives, or None if it is to be chosen.
+
+    ValueError or TypeError if it is neither a finite number nor ``"auto"``, or if there is no O.
+    """
+    if is_same(offset, AUTO):
+        return None if ChunkTags.is_scheme(classes) else 0.0
+    wanted = f"'auto', 0, or how much to lower the score of O, at most {_LARGEST}"
+    if isinstance(offset, str) or not (
+        abs(checked_number(offset, "outside_offset", wanted)) <= _LARGEST
+    ):
+        raise ValueError(f"outside_offset is {shown(offset)}; give {wanted}.")
+    if offset and OUTSIDE not in classes.tolist():
+        raise ValueError(
+            f"outside_offset is {shown(offset)}, and y has no tag {OUTSIDE!r}; leave it out."
+        )
+    return float(offset)
+
+
+def chosen_offset(task: Any, classes: NDArray[Any], held_out: Iterable[HeldScores]) -> float:
+    """Return the shift of the score of O with the largest F1 of held-out chunks.
+
+    It is 0 unless another candidate gains more than the noise, by the standard error of the
+    difference over the sequences (docs/decisions.md).
+    """
+    chunks = ChunkTags(classes)
+    offsets = np.array((0.0, *_CANDIDATES))
+    parts, n_chunks = [], 0.0
+    for fold, scores in held_out:
+        true = np.concatenate([np.asarray(y) for y in fold.held_Y])
+        starts = scores.offsets["token"]
+        of_fold = [
+            chunks.matches(
+                true,
+                np.concatenate(task.argmax_batch(fold.held_X, lowered(scores, chunks.outside, by))),
+                starts,
+            )
+            for by in offsets
+        ]
+        weights = 1.0 if fold.held_weight is None else np.asarray(fold.held_weight)
+        parts.append(weights * np.array(of_fold))
+        n_chunks += of_fold[0][1].sum()
+        if n_chunks >= _ENOUGH_CHUNKS:
+            break
+    correct, total = np.moveaxis(np.concatenate(parts, axis=2), 1, 0)
+    sums = np.maximum(total.sum(axis=1), 1.0)
+    f1 = 2.0 * correct.sum(axis=1) / sums
+    if f1[0] < _LEAST_F1:
+        return 0.0
+    # How much each sequence moves F1, to first order.
+    moves = (2.0 * correct - f1[:, None] * total) / sums[:, None]
+    best = int(f1.argmax())
+    error = np.linalg.norm(moves[best] - moves[0])
+    return float(offsets[best]) if f1[best] - f1[0] > _CLEARLY * error else 0.0
+
+
+def lowered(scores: StackedParts, tag: int, offset: float) -> StackedParts:
+    """Lower the scores of one tag in the scores of tokens."""
+    if not offset:
+        return scores
+    rows: FloatArray = scores.rows["token"].copy()
+    rows[:, tag] -= offset
+    return StackedParts({**scores.rows, "token": rows}, scores.offsets)
+
 
 # Scores of tags that are in memory together: 32 megabytes.
 _MOST_SCORES = 1 << 22

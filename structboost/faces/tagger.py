@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.faces.base import facts_of_fit, fit_of_facts
-from structboost.faces.constant_model import warn_of_one_class
-from structboost.faces.label_types import saved_classes
+from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
     HINGE,
     L1_LOG_LOSS,
@@ -25,14 +24,17 @@ from structboost.faces.objectives import (
     objective_of,
     recipe_of,
 )
-from structboost.faces.outside_offset import chosen_offset, given_offset
 from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem
 from structboost.faces.saved import saved_indices
-from structboost.faces.step_features import StepFeatures, chosen_columns
-from structboost.faces.tag_prediction import TagPrediction
-from structboost.faces.tag_schemes import scheme_of_tags, with_scheme
-from structboost.faces.token_weights import TokenWeights
+from structboost.faces.step_features import StepFeatures, TokenWeights, chosen_columns
+from structboost.faces.tag_prediction import (
+    TagPrediction,
+    chosen_offset,
+    given_offset,
+    scheme_of_tags,
+    with_scheme,
+)
 from structboost.faces.tokens import (
     RowsReader,
     TokenReader,
@@ -47,15 +49,15 @@ from structboost.faces.trees_of_vectors import (
     scores_of_others,
     with_trees,
 )
-from structboost.files.schema import DamagedFileError, finite_number
+from structboost.files.archive import DamagedFileError, finite_number
 from structboost.learners.active_feature import ActiveFeatureFamily
-from structboost.learners.families import WeakLearners
+from structboost.learners.registry import WeakLearners
 from structboost.linear.chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores
 from structboost.objectives.base import Formulation
-from structboost.objectives.stage_wise_random_field import StageWiseRandomField
+from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.objectives.values import OF_TREES, SVM, LogLoss, Objective
-from structboost.runtime.elsewhere import advice
+from structboost.runtime.called_class import advice
 from structboost.runtime.fitted_state import committed
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, random_folds

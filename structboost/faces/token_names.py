@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import chain, count
 from numbers import Number
 from typing import Any
@@ -13,12 +15,107 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import IntArray
+from structboost._typing import FloatArray, IntArray
 from structboost.errors import warn_user
-from structboost.faces.exact_numbers import EXACT
 from structboost.faces.sequence_forms import is_real
-from structboost.faces.token_table import Block, TokenTable
+from structboost.faces.table_forms import EXACT
 from structboost.validation import shown
+
+# Indices of features, rows of tokens, and the values (n_rows, n_features) that these have.
+Block = tuple[NDArray[np.int32], IntArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """Features of tokens, as sparse entries and dense blocks that add up.
+
+    Parameters
+    ----------
+    entries : sparse array by rows, shape (n_tokens, n_features)
+    blocks : sequence of (ndarray of int32, ndarray of int64, ndarray of float64)
+        Indices of features, indices of tokens, and the values that these tokens have there.
+    """
+
+    entries: sparse.csr_array
+    blocks: Sequence[Block] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of tokens and features."""
+        n_tokens, n_features = self.entries.shape
+        return n_tokens, n_features
+
+    def whole(self) -> sparse.csr_array:
+        """Return all features as one sparse array."""
+        return self.parted(np.zeros(0, np.int64))[0]
+
+    def numeric_columns(self) -> IntArray:
+        """Return the features that have other values than 0 and 1, in ascending order."""
+        numeric = [self.entries.indices[_is_odd(self.entries.data)]]
+        # Vectors stay together.
+        numeric += [columns for columns, _, values in self.blocks if _is_odd(values).any()]
+        return np.unique(np.concatenate(numeric)).astype(np.int64)
+
+    def parted(self, columns: IntArray) -> tuple[sparse.csr_array, FloatArray]:
+        """Return the entries outside of some features, and the table of these features.
+
+        Parameters
+        ----------
+        columns : ndarray of int64
+            Indices of features, in ascending order.
+
+        Returns
+        -------
+        entries : sparse array by rows, shape (n_tokens, n_features)
+            Each once, without zeros.
+        values : ndarray, shape (n_tokens, n_columns)
+        """
+        entries = self.entries
+        values = np.zeros((self.shape[0], len(columns)))
+        at, inside = _places(entries.indices, columns)
+        if inside.any():
+            rows = np.repeat(np.arange(len(values)), np.diff(entries.indptr))
+            np.add.at(values, (rows[inside], at[inside]), entries.data[inside])
+            ends = np.concatenate(([0], np.cumsum(~inside)))[entries.indptr]
+            others = entries.data[~inside], entries.indices[~inside]
+            entries = sparse.csr_array((*others, ends.astype(entries.indptr.dtype)), self.shape)
+            entries.has_canonical_format = self.entries.has_canonical_format
+        for table, rows, of_block in self.blocks:
+            at, inside = _places(table, columns)
+            if inside.any():
+                values[np.ix_(rows, at[inside])] += of_block[:, inside]
+            if not inside.all():
+                outside = np.repeat(rows, (~inside).sum()), np.tile(table[~inside], len(rows))
+                more = sparse.csr_array((of_block[:, ~inside].ravel(), outside), self.shape)
+                entries = sparse.csr_array(entries + more)
+        return canonical(entries), values
+
+
+def canonical(table: sparse.csr_array) -> sparse.csr_array:
+    """Return a table with each entry once and without zeros."""
+    if not (table.has_canonical_format and table.data.all()):
+        table = table.copy()
+        table.sum_duplicates()
+        table.eliminate_zeros()
+    return table
+
+
+def is_binary(table: sparse.csr_array) -> bool:
+    """Whether all entries are 0 or 1."""
+    return not _is_odd(table.data).any()
+
+
+def _places(features: NDArray[np.integer], columns: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return where features stand among ascending columns, and whether they do."""
+    if not len(columns):
+        return np.zeros(len(features), np.int64), np.zeros(len(features), bool)
+    at = np.minimum(np.searchsorted(columns, features), len(columns) - 1)
+    return at, columns[at] == features
+
+
+def _is_odd(values: FloatArray) -> NDArray[np.bool_]:
+    return np.asarray((values != 0) & (values != 1))
+
 
 # Codes of values: no feature, and neither a string nor 0 or 1.
 _ABSENT, _OTHER = -1, -2
@@ -435,3 +532,111 @@ def _is_vector(value: Any) -> bool:
     if not isinstance(value, list | tuple) or not len(value):
         return False
     return is_real(value[0])
+
+
+# Fraction of the tokens from which on "nearly all" of them have nothing that training had.
+_NEARLY_ALL = 0.95
+# Fraction of bare tokens in training below which bare ones need no unknown feature to be strange.
+_RARE = 0.01
+# Names of training among which the nearest is looked for.
+_MOST_NAMES = 5000
+
+
+@dataclass(frozen=True)
+class KnownFeatures:
+    """Features of training that distinguish tokens.
+
+    Parameters
+    ----------
+    uninformative : ndarray of int64, shape (n,)
+        Indices of features that no token of training had, or that each one had with the value 1,
+        such as a bias.
+    bare : float
+        Fraction of the tokens of training that had no other features.
+    """
+
+    uninformative: IntArray
+    bare: float
+
+    @classmethod
+    def of(cls, table: Any) -> KnownFeatures:
+        """Learn them from the table of all tokens of training, a TokenTable or an array."""
+        n_tokens, n_features = table.shape
+        if isinstance(table, TokenTable):
+            entries = table.entries
+            n_ones = np.bincount(entries.indices[entries.data == 1], minlength=n_features)
+            n_others = np.bincount(entries.indices[entries.data != 0], minlength=n_features)
+            for columns, _, _ in table.blocks:
+                n_others[columns] += 1
+        else:
+            n_ones, n_others = (table == 1).sum(axis=0), (table != 0).sum(axis=0)
+        uninformative = np.flatnonzero((n_others == 0) | (n_ones == n_tokens)).astype(np.int64)
+        bare = cls(uninformative, 0.0).bare_tokens(table)
+        return cls(uninformative, float(bare.mean()) if n_tokens else 0.0)
+
+    def bare_tokens(self, table: Any) -> NDArray[np.bool_]:
+        """Return which tokens have no feature that distinguishes tokens of training."""
+        is_known = np.ones(table.shape[1], bool)
+        is_known[self.uninformative] = False
+        if not isinstance(table, TokenTable):
+            return np.asarray(~(table[:, is_known] != 0).any(axis=1))
+        entries = table.entries
+        counts = (entries.data != 0).astype(np.int32), entries.indices, entries.indptr
+        has_known = sparse.csr_array(counts, table.shape) @ is_known.astype(np.int32) > 0
+        for columns, rows, _ in table.blocks:
+            has_known[rows] |= bool(is_known[columns].any())
+        return np.asarray(~has_known)
+
+    def warn(
+        self,
+        table: Any,
+        lengths: IntArray,
+        tokens: Sequence[Sequence[Mapping[Any, Any]]] | None,
+        names: TokenNames | None,
+    ) -> None:
+        """Warn if nearly all tokens of an input have nothing that training had.
+
+        ``tokens`` are those of the table if they are dicts, of features with these ``names``.
+        """
+        strange = np.flatnonzero(self.bare_tokens(table))
+        least = _NEARLY_ALL * table.shape[0]
+        if not len(strange) or len(strange) < least:
+            return
+        if tokens is None or names is None:
+            features = [_columns(table, row) for row in strange.tolist()]
+        else:
+            flat = list(chain.from_iterable(tokens))
+            features = [names.unknown_features(flat[row]) for row in strange.tolist()]
+        if self.bare >= _RARE:  # they are strange only where they have other features
+            strange = strange[[bool(of_token) for of_token in features]]
+            features = [of_token for of_token in features if of_token]
+            if not len(strange) or len(strange) < least:
+                return
+        i = int(np.searchsorted(np.cumsum(lengths), strange[0], side="right"))
+        place = f"X[{i}][{strange[0] - lengths[:i].sum()}]"
+        example = _example(features[0], None if tokens is None or names is None else names.names)
+        warn_user(
+            f"{len(strange)} of the {table.shape[0]} tokens of X have nothing that training had: "
+            f"{place} has {example}.  Such tokens get the tags of any "
+            "token.  Give tokens the names, values and features that they had in training.",
+            UserWarning,
+        )
+
+
+def _columns(table: Any, row: int) -> list[str]:
+    """Return the indices of the features of a token."""
+    if not isinstance(table, TokenTable):
+        return list(map(str, np.flatnonzero(table[row])))
+    start, end = table.entries.indptr[row : row + 2]
+    return list(map(str, table.entries.indices[start:end]))
+
+
+def _example(features: Sequence[str], names: Sequence[str] | None) -> str:
+    """Describe the features of a token in words, beside a near one of training."""
+    if not features:
+        return "no feature"
+    if names is None:
+        return f"only features that no token of training had, or each, such as column {features[0]}"
+    plain = {name.casefold(): name for name in names[:_MOST_NAMES]}
+    near = get_close_matches(features[0].casefold(), plain, 1, 0.0)
+    return f"{shown(features[0])}, and training had features such as {shown(plain[near[0]])}"

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import warn_user
-from structboost.faces.known_features import KnownFeatures
 from structboost.faces.saved import saved_indices, saved_names
 from structboost.faces.sequence_forms import (
     dicts_of_frame,
@@ -24,9 +23,14 @@ from structboost.faces.sequence_forms import (
     numbers_of_frame,
     sequence_of,
 )
-from structboost.faces.token_names import TokenNames
-from structboost.faces.token_table import TokenTable, canonical, is_binary
-from structboost.files.schema import finite_number, whole_number
+from structboost.faces.token_names import (
+    KnownFeatures,
+    TokenNames,
+    TokenTable,
+    canonical,
+    is_binary,
+)
+from structboost.files.archive import finite_number, whole_number
 from structboost.learners.active_feature import active_features
 from structboost.tasks.chain import Stretch
 from structboost.validation import first_unusable, lacks_and_has, shown

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray
-from structboost.learners.families import members_of
 from structboost.learners.linear_function import LinearFunctionTable
+from structboost.learners.registry import members_of
 from structboost.learners.union import UNION, UnionTable
 from structboost.model.ensemble import Ensemble, KindEnsemble
-from structboost.runtime.elsewhere import hint
-from structboost.selection.cross_fitting import cross_fit
-from structboost.selection.folds import balanced_parts_of_groups
+from structboost.runtime.called_class import hint
+from structboost.selection.folds import balanced_parts_of_groups, cross_fit
 from structboost.validation import shown
 
 # Folds, each of which is scored by trees that were grown on the others.

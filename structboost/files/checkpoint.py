@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost.errors import CheckpointError
-from structboost.files.archive import ArchiveFormat, Arrays, Header
+from structboost.files.archive import ArchiveFormat, Arrays, DamagedFileError, Header, Schema
 from structboost.files.atomic_write import checked_path, checked_target
-from structboost.files.schema import DamagedFileError, Schema
 from structboost.validation import checked_not_negative, checked_whole_number, shown
 
 _REMEDY = "remove it, or give another path"

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import node_pairs, not_negative, real_array, whole_array
 from structboost.runtime.compiled import compiled
-from structboost.runtime.extras import is_installed
+from structboost.runtime.registry import is_installed
 
 # Bits of the largest whole flow.  Capacities have one more, and scipy adds both in 32 bits.
 _BITS = 29

@@ -17,7 +17,6 @@ _NAMES = {
     "label_augmented": ["LabelAugmented"],
     "linear": ["LDAFamily", "PerceptronFamily", "SVMFamily"],
     "linear_function": ["LinearFunctionFamily"],
-    "pair_tables": ["PairTables"],
     "pair_tree": ["PairTreeFamily"],
     "patch": ["PatchFamily", "Pooling"],
     "piecewise": ["PiecewiseFamily"],
@@ -38,6 +37,7 @@ _NAMES = {
     "table": ["LearnerTable"],
     "terms": ["Term"],
     "tree": ["TreeFamily"],
+    "tree_table": ["PairTables"],
     "union": ["UnionFamily"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -13,7 +13,6 @@ from .linear import LDAFamily as LDAFamily
 from .linear import PerceptronFamily as PerceptronFamily
 from .linear import SVMFamily as SVMFamily
 from .linear_function import LinearFunctionFamily as LinearFunctionFamily
-from .pair_tables import PairTables as PairTables
 from .pair_tree import PairTreeFamily as PairTreeFamily
 from .patch import PatchFamily as PatchFamily
 from .patch import Pooling as Pooling
@@ -36,4 +35,5 @@ from .stump import StumpFamily as StumpFamily
 from .table import LearnerTable as LearnerTable
 from .terms import Term as Term
 from .tree import TreeFamily as TreeFamily
+from .tree_table import PairTables as PairTables
 from .union import UnionFamily as UnionFamily

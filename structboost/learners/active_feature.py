@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.files.schema import Array
+from structboost.files.archive import Array
 from structboost.learners.base import (
     Candidate,
     Listed,

@@ -36,7 +36,7 @@ from structboost.learners.responses import ShardFeatures
 from structboost.learners.standardisation import Standardisation
 from structboost.learners.table import LearnerTable
 from structboost.learners.terms import Term
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 from structboost.validation import (
     OrderedRows,
     check_flag_or_none,
@@ -148,11 +148,11 @@ class Growth(NamedTuple):
         Filled with features, bins, and the responses of leaves of all and of the drawn rows.
     sets : ndarray of uint64, shape (n_rounds * n_channels, n_nodes, n_words), optional
     sums : ndarray, shape (n_rounds, 4, n_channels, n_leaves)
-        Filled by :func:`structboost.learners.leaf_sums.sum_leaves`.
+        Filled by :func:`structboost.learners.tree_growth.sum_leaves`.
     leaf_of_rows : ndarray of int16, shape (n_channels, n_rows)
         Work array for the leaf of each row.
     fractions : (float, float)
-        As for :func:`structboost.learners.leaf_sums.confident_leaves`.
+        As for :func:`structboost.learners.tree_growth.confident_leaves`.
     """
 
     setup: tuple[Any, ...]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.files.schema import Array, DamagedFileError, whole_number
+from structboost.files.archive import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
     WeakLearnerFamily,
@@ -20,18 +20,17 @@ from structboost.learners.base import (
     checked_columns,
     response_type,
 )
-from structboost.learners.binning import bin_features
-from structboost.learners.category_sets import (
+from structboost.learners.binning import (
     HALF,
     N_WORDS,
+    bin_features,
     flags_of,
     for_all_categories,
     number_of_flags,
     words_of,
 )
 from structboost.learners.histogram import histograms
-from structboost.learners.lookup_table import LookupTable
-from structboost.learners.table import LearnerTable, shares_of_one
+from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
 
 
 class CategorySet(NamedTuple):

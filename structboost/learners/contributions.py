@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
-from structboost.learners.lookup_table import LookupTable, SumOfScorers
-from structboost.learners.pair_tables import PairTables
-from structboost.learners.table import Scorer
+from structboost.learners.table import LookupTable, Scorer, SumOfScorers
+from structboost.learners.tree_table import PairTables
 
 
 class Contributions(NamedTuple):

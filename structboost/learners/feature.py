@@ -9,16 +9,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.files.schema import Array
+from structboost.files.archive import Array
 from structboost.learners.base import (
     Listed,
     ListedFamily,
     check_family_arguments,
     check_has_rows,
 )
-from structboost.learners.lookup_table import LookupTable
 from structboost.learners.standardisation import check_sizes
-from structboost.learners.table import LearnerTable, shares_of_one
+from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
 from structboost.validation import checked_array
 
 # Largest size of values, and of its inverse: their differences are numbers of float32.

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from structboost._typing import AnyArray, FloatArray, override
-from structboost.files.schema import Array
+from structboost.files.archive import Array
 from structboost.learners.base import (
     Candidate,
     WeakLearnerFamily,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.files.schema import Array, DamagedFileError, finite_number
+from structboost.files.archive import Array, DamagedFileError, finite_number
 from structboost.learners.base import (
     Candidate,
     Listed,
@@ -31,11 +31,15 @@ from structboost.learners.base import (
     best_ways,
     check_family_arguments,
 )
-from structboost.learners.block_measures import BlockMeasure, entry_values
-from structboost.learners.lookup_table import LookupTable
-from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
+from structboost.learners.responses import (
+    BlockMeasure,
+    DualsInShards,
+    FeaturesOfRows,
+    ResponsesInShard,
+    entry_values,
+)
 from structboost.learners.standardisation import Standardisation
-from structboost.learners.table import LearnerTable, shares_of_coefficients
+from structboost.learners.table import LearnerTable, LookupTable, shares_of_coefficients
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import GrowingMatrix

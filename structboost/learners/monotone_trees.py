@@ -18,8 +18,7 @@ from scipy.optimize import linprog, nnls
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.learners.binning import Thresholds
-from structboost.learners.category_sets import BY_SET, is_in_set
+from structboost.learners.binning import BY_SET, Thresholds, is_in_set
 from structboost.runtime.compiled import compiled
 
 # Answers between -1 and 1 that differ by less are equal.

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.files.schema import Array
+from structboost.files.archive import Array
 from structboost.learners.base import Listed, ListedFamily, check_family_arguments, check_has_rows
 from structboost.learners.table import LearnerTable
-from structboost.runtime.extras import require
+from structboost.runtime.registry import require
 from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
 
 # Patches flatter than this fraction of the images' range are not drawn.

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.files.schema import Array
+from structboost.files.archive import Array
 from structboost.learners.base import Listed, ListedFamily, check_family_arguments, check_has_rows
 from structboost.learners.table import LearnerTable, shares_of_one
 from structboost.validation import (

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.files.schema import Array
+from structboost.files.archive import Array
 from structboost.learners.base import Listed, ListedFamily, check_family_arguments
 from structboost.learners.table import LearnerTable
 from structboost.validation import checked_array, shown

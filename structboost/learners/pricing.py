@@ -24,7 +24,7 @@ import numpy as np
 from structboost._typing import FloatArray, override
 from structboost.learners.base import Candidate, Column, Growth, WeakLearnerFamily
 from structboost.learners.terms import Term
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 from structboost.validation import checked_choice, checked_whole_number, shown
 
 # Ways to choose a group of learners with weights of free sign.

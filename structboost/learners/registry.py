@@ -1,17 +1,25 @@
-"""Families of weak learners by name, and their tables in files."""
+"""Names of families of learners, and the families that they stand for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from inspect import signature
+from typing import Any, Protocol
 
-from structboost.files.schema import Array
-from structboost.learners.base import WeakLearnerFamily
+from scipy import sparse
+
+from structboost._typing import IntArray
+from structboost.contract.calls import check_nothing_missing
+from structboost.contract.parts import PartKind, StackedParts
+from structboost.files.archive import Array
+from structboost.learners.base import TrainingFeatures, WeakLearnerFamily
 from structboost.learners.table import LearnerTable
-from structboost.learners.union import UNION, UnionTable
+from structboost.learners.union import UNION, UnionFamily, UnionTable
+from structboost.runtime.called_class import hint
 from structboost.runtime.registry import Registry
-from structboost.validation import shown
+from structboost.validation import check_takes_arguments, copied_in_order, shown
 
 _BASE = "structboost.learners"
 FAMILIES = Registry(
@@ -146,3 +154,259 @@ def _table_class(name: str) -> Any:
             f"{', '.join(_TABLES)}. Import the module that registers it first"
         )
     return _TABLES[name]
+
+
+WeakLearner = str | Callable[..., WeakLearnerFamily]
+# One family, or the union of several.
+Members = WeakLearner | Sequence[WeakLearner]
+# The same for each kind, or one for all.
+WeakLearners = Members | Mapping[str, Members]
+# Keywords that a family is given if it takes them.
+_OPTIONS = ("exact", "n_threads")
+
+
+class FeaturesOfKinds(TrainingFeatures, Protocol):
+    """Training set with the inputs that errors name."""
+
+    X: Any
+    offsets: Mapping[str, IntArray]
+
+
+def checked_members(weak_learner: Any, kinds: Mapping[str, PartKind]) -> dict[str, list[Any]]:
+    """Families to learn each kind of part with, as a union.
+
+    ValueError if a name or a kind does not exist, or a family is named twice.  TypeError if a
+    callable does not take features and responses.
+    """
+    by_kind = weak_learner
+    if not isinstance(weak_learner, Mapping):
+        by_kind = dict.fromkeys(kinds, weak_learner)
+    elif set(weak_learner) != set(kinds):
+        other = next((kind for kind in weak_learner if kind not in kinds), None)
+        remedy = "" if other is None else f" About {shown(other)}: {hint(str(other), list(kinds))}"
+        raise ValueError(
+            f"weak_learner is for the kinds {list(weak_learner)}, but the task has the kinds "
+            f"{list(kinds)}; give weak learners for each of them.{remedy}"
+        )
+    members = {kind: _listed(by_kind[kind]) for kind in kinds}
+    for union in members.values():
+        names = [member for member in union if isinstance(member, str)]
+        if not union or len(set(names)) < len(names):
+            raise ValueError(
+                f"weak_learner is {shown(weak_learner)}; name at least one family, and none twice."
+            )
+        for member in union:
+            _check_maker(member)
+    return members
+
+
+def _check_maker(member: Any) -> None:
+    """Raise ValueError if no family has a name, TypeError if a callable makes none of parts."""
+    if not callable(member):
+        FAMILIES.check(member)
+        return
+    # Types of Python itself, such as dict, have no signature to check.
+    if isinstance(member, type) and member.__module__ == "builtins":
+        raise TypeError(
+            f"weak_learner is {shown(member)}; give a name, such as 'stump', or a subclass of "
+            "WeakLearnerFamily."
+        )
+    options = {name: None for name in _OPTIONS if _takes(member, name)}
+    call = "weak_learner(parts, response, exact=..., n_threads=...)"
+    check_takes_arguments(member, "weak_learner", call, None, None, **options)
+
+
+def _listed(members: Any) -> list[Any]:
+    return list(members) if isinstance(members, list | tuple) else [members]
+
+
+def alternatives(weak_learner: WeakLearners) -> list[WeakLearners]:
+    """Alternatives to a union, first the union itself and then each of its families alone.
+
+    Kinds that do not learn with a family keep their families.  Sets of categories stay with the
+    stumps that they complement.
+    """
+    is_mapping = isinstance(weak_learner, Mapping)
+    by_kind: Mapping[str, Any] = weak_learner if is_mapping else {"": weak_learner}  # type: ignore[assignment]
+    groups = {kind: _inseparable(_listed(members)) for kind, members in by_kind.items()}
+    families: list[Any] = []
+    for of_kind in groups.values():
+        if len(of_kind) > 1:
+            families.extend(group for group in of_kind if group not in families)
+    alternatives_by_kind: list[Any] = [by_kind] + [
+        {kind: family if family in groups[kind] else default for kind, default in by_kind.items()}
+        for family in families
+    ]
+    if is_mapping:
+        return alternatives_by_kind
+    return [alternative[""] for alternative in alternatives_by_kind]
+
+
+def _inseparable(members: Sequence[Any]) -> list[list[WeakLearner]]:
+    """Families of a union, each with the families that depend on it."""
+    groups: list[list[WeakLearner]] = []
+    for member in members:
+        beside = _declared(groups[-1][0], "sets_of_categories") if groups else None
+        if beside is not None and isinstance(member, partial) and member.func is beside:
+            groups[-1].append(member)
+        else:
+            groups.append([member])
+    return groups
+
+
+def members_of(weak_learner: Any) -> list[Any]:
+    """Return all families that ``weak_learner`` names, of all kinds."""
+    if isinstance(weak_learner, Mapping):
+        return [member for members in weak_learner.values() for member in _listed(members)]
+    return _listed(weak_learner)
+
+
+def takes_missing(weak_learner: Any) -> bool:
+    """Whether all families that ``weak_learner`` names take missing features (NaN)."""
+    return all(_declared(member, "takes_missing") for member in members_of(weak_learner))
+
+
+def works_in_threads(weak_learner: Any) -> bool:
+    """Whether one of the families that ``weak_learner`` names searches in several threads."""
+    return any(_declared(member, "in_threads") for member in members_of(weak_learner))
+
+
+def takes_sparse(weak_learner: Any) -> bool:
+    """Whether all families that ``weak_learner`` names take sparse features."""
+    return all(map(_is_sparse, members_of(weak_learner)))
+
+
+def _is_sparse(member: Any) -> bool:
+    maker = _maker(member)
+    if isinstance(member, str) or not isinstance(maker, type):
+        return member in SPARSE
+    return issubclass(maker, tuple(SPARSE[name] for name in SPARSE))
+
+
+def check_takes_sparse(weak_learner: Any) -> None:
+    """Raise ValueError, with a list of those that do, unless all take sparse features."""
+    if not takes_sparse(weak_learner):
+        raise ValueError(
+            f"X is sparse, which weak_learner={shown(weak_learner)} cannot take; write X.toarray() "
+            "in place of X, or take weak_learner='tree', 'stump' or 'linear', which read sparse "
+            "rows."
+        )
+
+
+def _maker(weak_learner: Any) -> Any:
+    """Class of a name, or the callable behind partial ones, or None."""
+    while isinstance(weak_learner, partial):
+        weak_learner = weak_learner.func
+    if isinstance(weak_learner, str):
+        return FAMILIES[weak_learner] if weak_learner in FAMILIES else None
+    return weak_learner
+
+
+def _declared(weak_learner: Any, name: str) -> Any:
+    """Attribute of the family that a name or a callable makes, or None."""
+    return getattr(_maker(weak_learner), name, None)
+
+
+def _takes(weak_learner: Any, keyword: str) -> bool:
+    """Whether a family takes a keyword that is not set yet."""
+    maker = _maker(weak_learner)
+    if not callable(maker) or keyword in getattr(weak_learner, "keywords", ()):
+        return False
+    parameters = signature(maker).parameters
+    return keyword in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _called(weak_learner: WeakLearner) -> Any:
+    """Class of a name, or the callable that a user passed."""
+    return FAMILIES[weak_learner] if isinstance(weak_learner, str) else weak_learner
+
+
+def _with(weak_learner: WeakLearner, **options: Any) -> partial[Any]:
+    return partial(_called(weak_learner), **options)
+
+
+def with_directions(weak_learner: Any, directions: Sequence[int]) -> Any:
+    """Make weak learners whose responses rise or fall with features as in ``directions``."""
+    if isinstance(weak_learner, list | tuple):
+        return [with_directions(member, directions) for member in weak_learner]
+    if not _takes(weak_learner, "directions"):
+        raise ValueError(
+            f"monotonic_cst needs stumps or trees, and weak_learner is {shown(weak_learner)}; take "
+            "weak_learner='stump' or 'tree'."
+        )
+    return _with(weak_learner, directions=directions)
+
+
+def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
+    """Make weak learners that split these features by sets of categories.
+
+    Trees do so in their nodes.  Stumps get a second family, of sets.
+    """
+    makers: list[Any] = []
+    for member in _listed(weak_learner):
+        if _takes(member, "categorical"):
+            makers.append(_with(member, categorical=categorical))
+        else:
+            makers.append(member)
+            beside = _declared(member, "sets_of_categories")
+            if beside is not None:
+                makers.append(_with(beside, categorical=categorical))
+    if not any("categorical" in getattr(member, "keywords", ()) for member in makers):
+        raise ValueError(
+            f"X has categorical columns, {shown(categorical)}, and weak_learner is "
+            f"{shown(weak_learner)}; take 'stump' or 'tree', or encode them as numbers."
+        )
+    return makers[0] if len(makers) == 1 else makers
+
+
+def families_of(
+    members: Mapping[str, Sequence[Any]],
+    kinds: Mapping[str, PartKind],
+    features: FeaturesOfKinds,
+    *,
+    in_shards: bool,
+    exact: bool | None,
+    n_threads: int,
+) -> dict[str, WeakLearnerFamily]:
+    """Make the families of weak learners of each kind, from what :func:`checked_members` returned.
+
+    ``in_shards`` is whether features may stay in shards, and ``n_threads`` are those of families
+    that search features in memory.  ValueError if a family needs features in memory that are only
+    in shards.  TypeError if a callable does not return a family.
+    """
+    by_kind = {}
+    for kind, union in members.items():
+        rows = None if features.rows is None else features.rows[kind]
+        for member in union:
+            if features.rows is not None and not takes_missing(member):
+                stack = StackedParts(features.rows, features.offsets)
+                check_nothing_missing(stack, kind, f"weak_learner={shown(member)}")
+        is_sparse = sparse.issparse(rows)
+        if is_sparse:
+            check_takes_sparse(union[0] if len(union) == 1 else union)
+        stays = in_shards and not is_sparse and all(member in IN_SHARDS for member in union)
+        if rows is None and not stays:
+            raise ValueError(
+                f"X stays in shards ({type(features.X).__name__}), which needs "
+                f"formulation='one_slack', weak_learner={' or '.join(map(repr, IN_SHARDS))} (or a "
+                "list of them), and a pricing by name; give X as arrays to use others."
+            )
+        families: list[Any] = []
+        for member in union:
+            response = kinds[kind].response
+            if stays:
+                family = IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
+            else:
+                maker = SPARSE[member] if is_sparse and member in SPARSE else _called(member)
+                table = rows if _declared(member, "reads_bins") else copied_in_order(rows)
+                options = {"exact": exact, "n_threads": n_threads}
+                taken = {name: options[name] for name in _OPTIONS if _takes(maker, name)}
+                family = maker(table, response, **taken)
+            if not isinstance(family, WeakLearnerFamily):
+                raise TypeError(
+                    f"weak_learner made {shown(family)}; it must return a WeakLearnerFamily, as "
+                    "StumpFamily does."
+                )
+            families.append(family)
+        by_kind[kind] = families[0] if len(families) == 1 else UnionFamily(families)
+    return by_kind

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.files.schema import Array, DamagedFileError, whole_number
+from structboost.files.archive import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
     ROUNDING,
     Candidate,
@@ -38,12 +38,16 @@ from structboost.learners.binning import (
     bin_features,
     binned_features,
 )
-from structboost.learners.block_measures import BlockMeasure, entry_values
 from structboost.learners.category import CategoryFamily
 from structboost.learners.histogram import best_shared_splits, best_splits, histograms
-from structboost.learners.lookup_table import LookupTable
-from structboost.learners.responses import DualsInShards, FeaturesOfRows, ResponsesInShard
-from structboost.learners.table import LearnerTable, shares_of_one
+from structboost.learners.responses import (
+    BlockMeasure,
+    DualsInShards,
+    FeaturesOfRows,
+    ResponsesInShard,
+    entry_values,
+)
+from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
 

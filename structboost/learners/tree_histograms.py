@@ -3,7 +3,7 @@
 A histogram holds the positive and the negative weight of every bin, as integers in the halves of
 one number of 64 bits.  So an addition counts both, and sums do not depend on their order.  Columns
 are counted from a table of codes with one line per row.  A column with one common bin has only one
-entry, the weight of its other bins (:mod:`structboost.learners.tree_splits`).
+entry, the weight of its other bins (:mod:`structboost.learners.tree_growth`).
 """
 
 from __future__ import annotations

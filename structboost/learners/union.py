@@ -10,17 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.files.schema import Array, DamagedFileError, below, prefixed, whole_number
+from structboost.files.archive import Array, DamagedFileError, below, prefixed, whole_number
 from structboost.learners.base import Candidate, WeakLearnerFamily, best_first
-from structboost.learners.block_measures import BlockMeasure
-from structboost.learners.lookup_table import sum_of
 from structboost.learners.responses import (
+    BlockMeasure,
     DualsInShards,
     FeaturesOfRows,
     ResponsesInShard,
     ShardFeatures,
 )
-from structboost.learners.table import LearnerTable, Scorer
+from structboost.learners.table import LearnerTable, Scorer, sum_of
 from structboost.learners.terms import Terms
 from structboost.validation import checked_list, shown
 

@@ -14,9 +14,14 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, slopes_of, space_of_pass
-from structboost.linear.designs import SameColumns, designs_of
+from structboost.linear.designs import (
+    ElasticNet,
+    FoldResult,
+    LinearProblem,
+    SameColumns,
+    designs_of,
+)
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.linear.problem import ElasticNet, FoldResult, LinearProblem
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.tasks.chain import Stretch
 

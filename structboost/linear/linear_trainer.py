@@ -11,15 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.contract.calls import stacked_inputs
-from structboost.contract.one_output import predicts_one_output, warn_of_one_output
+from structboost.contract.calls import predicts_one_output, stacked_inputs, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
-from structboost.linear.designs import linear_scores
+from structboost.linear.designs import FoldResult, approached, linear_scores
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.linear.problem import FoldResult, approached
-from structboost.linear.structured_svm import StructuredSVM, checked_set
-from structboost.linear.svm_run import HingeProblem
+from structboost.linear.structured_svm import HingeProblem, StructuredSVM, checked_set
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.blas import one_blas_thread
@@ -27,12 +24,13 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import (
     HeldOut,
+    Score,
+    checked_score,
     measured_model,
     measured_scores,
     temperature_on_folds,
 )
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
-from structboost.selection.scoring import Score, checked_score
 from structboost.validation import checked_choice, checked_example_weights, is_text
 
 AUTO = "auto"

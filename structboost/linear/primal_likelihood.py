@@ -10,8 +10,14 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.linear.designs import check_sizes, designs_of, stacked_without_gaps
-from structboost.linear.problem import ElasticNet, FoldResult, LinearProblem
+from structboost.linear.designs import (
+    ElasticNet,
+    FoldResult,
+    LinearProblem,
+    check_sizes,
+    designs_of,
+    stacked_without_gaps,
+)
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
 from structboost.runtime.interrupts import raise_if_interrupted

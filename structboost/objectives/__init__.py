@@ -7,29 +7,16 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "base": ["Boosting", "Formulation", "Problem"],
-    "conditional_likelihood": ["ConditionalLikelihood"],
+    "base": ["Boosting", "Formulation", "Problem", "SoftmaxLink"],
     "cut_oracle": ["Cut", "CutOracle"],
     "exponential": ["Exponential"],
+    "likelihood": ["ConditionalLikelihood"],
     "logistic": ["Logistic"],
     "m_slack": ["HingeBySize", "MSlack"],
     "master": ["Booster", "LearnsFromHeldOut", "RestrictedMaster", "WeightedColumns"],
-    "norm_bounded": ["NormBounded"],
-    "norm_bounded_hinge": ["NormBoundedHinge"],
+    "norm_bounded": ["NormBounded", "NormBoundedHinge"],
     "one_slack": ["OneSlack"],
-    "softmax_link": ["SoftmaxLink"],
-    "stage_wise": ["StageWise"],
-    "stage_wise_likelihood": ["StageWiseLikelihood"],
-    "stage_wise_random_field": ["StageWiseRandomField"],
-    "stage_wise_ranking": ["StageWiseRanking"],
-    "values": [
-        "SVM",
-        "ExponentialLoss",
-        "Hinge",
-        "L1LogLoss",
-        "LogLoss",
-        "Objective",
-        "Pairwise",
-    ],
+    "stage_wise": ["StageWise", "StageWiseLikelihood", "StageWiseRandomField", "StageWiseRanking"],
+    "values": ["SVM", "ExponentialLoss", "Hinge", "L1LogLoss", "LogLoss", "Objective", "Pairwise"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

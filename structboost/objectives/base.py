@@ -1,32 +1,14 @@
-"""Contract of formulations, which make masters or boosters.
-
-Columns j have weights ``w_j >= 0``, and the score of a part on a channel is the sum over columns of
-weight times response.  The weights come from one of two methods::
-
-    master     min over w of  sum(w) + C risk(w)        solved anew, with duals and a lower bound
-    booster    w_j += step_j  along minus the gradient  each column once, with no bound and no C
-
-The loop (:mod:`structboost.training.loop`) calls them in this order::
-
-    formulation.check(), formulation.check_C(C), formulation.prepare(families, random_state)
-    columns = formulation.start(problem, C)
-    repeat
-        price by master.duals() or booster.gradient()
-        columns.add_responses(...)  of new learners, and columns.add_columns(...) of new columns
-        master.solve_loosely(...) after new columns, else master.solve(...);  or booster.step(...)
-        master.bound(largest edge); weights, risk and primal go into the record of the round
-
-Masters and boosters are in :mod:`structboost.objectives.master`.  A formulation declares what those
-that it makes are able to do.
-"""
+"""Contract of objectives, and the link from scores to probabilities of classes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
@@ -34,9 +16,44 @@ from structboost.errors import TaskError
 from structboost.learners.base import WeakLearnerFamily
 from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.master import WeightedColumns
-from structboost.objectives.softmax_link import SoftmaxLink
-from structboost.runtime.described import Described
-from structboost.validation import checked_positive, checked_regularisation
+from structboost.runtime.called_class import Described
+from structboost.validation import checked_number, checked_positive, checked_regularisation
+
+
+@dataclass(frozen=True)
+class SoftmaxLink:
+    """Link by a softmax of the scores, as plain data that exports also read.
+
+    With q the softmax of ``sharpness`` times the scores, and ``b = exp(margin)``, the probabilities
+    are proportional to ``q (b - (b - 1) q)``.
+
+    Parameters
+    ----------
+    sharpness : float
+        Factor of the scores.
+    margin : float
+        Number that the loss adds to the scores of wrong classes.  With 0, the probabilities are q.
+    """
+
+    sharpness: float = 1.0
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_number(self.sharpness, "sharpness")
+        checked_number(self.margin, "margin")
+
+    def sharpened(self, factor: float) -> SoftmaxLink:
+        """Link for scores that are ``factor`` times as large."""
+        return replace(self, sharpness=self.sharpness * factor)
+
+    def inverse(self, scores: FloatArray) -> FloatArray:
+        """Compute the probabilities of the classes, shape (n_samples, n_classes), from scores."""
+        probabilities = softmax(self.sharpness * scores, axis=1)
+        if not self.margin:
+            return np.asarray(probabilities)
+        factor = math.exp(self.margin)
+        out = probabilities * (factor - (factor - 1.0) * probabilities)
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.contract.separation import KeptTruth
-from structboost.files.schema import Schema
+from structboost.files.archive import Schema
 from structboost.learners.terms import Terms, TermsByKind
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 
 
 class Cut(NamedTuple):

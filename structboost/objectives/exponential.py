@@ -13,7 +13,7 @@ from scipy.special import rel_entr
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import SolverError, TaskError
-from structboost.files.schema import (
+from structboost.files.archive import (
     Array,
     Part,
     Schema,

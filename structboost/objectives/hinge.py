@@ -16,8 +16,7 @@ from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import ColumnOracle, CutOracle
 from structboost.objectives.master import RestrictedMaster
 from structboost.solvers.bundle import Bundle
-from structboost.solvers.cut_pool import CutPool
-from structboost.solvers.cut_program import CutProgram
+from structboost.solvers.cut_program import CutPool, CutProgram
 
 
 class HingeMaster(RestrictedMaster):

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.objectives.base import Formulation, Problem
+from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import SingleTermMaster
-from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.memory import GrowingMatrix
 from structboost.validation import checked_choice, checked_positive
 

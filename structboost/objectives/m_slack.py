@@ -11,24 +11,403 @@ bound.  Figures: docs/decisions.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.exactness import check_found
+from structboost.contract.calls import separation, separation_of, slack_separation
+from structboost.contract.exactness import check_found, probe_argmax
+from structboost.contract.parts import StackedParts
+from structboost.contract.separation import Separation
 from structboost.contract.task import Task
+from structboost.errors import SolverError, TaskError
+from structboost.learners.responses import StoredResponses
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.column_scores import ColumnScores
+from structboost.objectives.cut_oracle import ColumnOracle
+from structboost.objectives.hinge import HingeMaster
 from structboost.objectives.one_slack import OneSlack
-from structboost.objectives.slack_oracle import SlackOracle
-from structboost.objectives.slack_program import LARGEST_C, SlackProgramMaster
+from structboost.runtime.compiled import compiled
+from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
-from structboost.solvers.linear_scores import FoundOutputs, merge_kinds
+from structboost.solvers.cut_program import CutPool
+from structboost.solvers.linear_scores import (
+    FoundOutputs,
+    KindLayout,
+    Places,
+    Scores,
+    merge_kinds,
+    starts_of,
+)
+
+
+class SlackOracle(ColumnOracle):
+    """Violated outputs of all examples at the columns so far."""
+
+    def __init__(self, problem: Problem) -> None:
+        task, offsets = problem.task, problem.offsets
+        super().__init__(task.kinds, problem.example_weights, task.exact_argmax)
+        probe_argmax(task, problem.X, problem.Y, offsets)
+        self._problem = problem
+        self.offsets = offsets
+        self.n_channels = {kind: of_kind.n_channels for kind, of_kind in task.kinds.items()}
+        # Passes over all examples; one over some of them is a part of a pass.
+        self._passes = 0.0
+        self.responses = {kind: StoredResponses(int(offsets[kind][-1])) for kind in task.kinds}
+
+    def slack_cuts_at(
+        self, weights: FloatArray, limit: int
+    ) -> tuple[Separation, FloatArray, float]:
+        """Violated outputs of each slack, and the risk (by the 1-slack form, Theorem 2.1).
+
+        Returns the outputs, with the weights of the slacks in the risk, their violations, and the
+        risk.
+        """
+        separated, violations, risk, scores = self.outputs_at(weights)
+        problem = self._problem
+        if problem.task.defines("separate_slacks"):
+            separated = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
+            violations = separated.violations(scores)
+        slacks = np.arange(len(separated.losses)) if separated.slacks is None else separated.slacks
+        return replace(separated, slacks=slacks, weights=self._costs(separated)), violations, risk
+
+    @property
+    def takes_some(self) -> bool:
+        """Whether a search on some examples costs less than on all, as one by one."""
+        return not self._problem.task.defines("separate")
+
+    def outputs_at(
+        self, weights: FloatArray, examples: IntArray | None = None
+    ) -> tuple[Separation, FloatArray, float, StackedParts]:
+        """Most violated output of each example, its violation, the risk, and the scores.
+
+        With ``examples``, ascending, the others keep their true outputs, and the risk is a lower
+        bound.
+        """
+        raise_if_interrupted()
+        rows = {}
+        for kind, terms in self.columns.weighted(weights).items():
+            out = np.zeros((self.n_channels[kind], self.responses[kind].rows.shape[1]))
+            self.responses[kind].add_scores(terms, 0, out)
+            rows[kind] = out.T
+        scores = StackedParts(rows, self.offsets)
+        separated = self._separation(scores, examples)
+        violations = separated.violations(scores)
+        risk = float(self.example_weights @ np.maximum(violations, 0.0))
+        return separated, violations, risk, scores
+
+    def _separation(self, scores: StackedParts, examples: IntArray | None) -> Separation:
+        """Find the outputs at these scores, and count the pass."""
+        task, X, Y = self._problem.task, self._problem.X, self._problem.Y
+        separated, n = None, len(Y)
+        if examples is not None:
+            with suppress(Exception):  # a pass over all raises it again, and names the example
+                separated = separation_of(task, X, Y, scores, examples, self._truth)
+                n = len(examples)
+        if separated is None:
+            separated = separation(task, X, Y, scores, truth=self._truth)
+        self._passes += n / len(Y)
+        self.calls = math.ceil(self._passes - 1e-6)
+        return separated
+
+    def _costs(self, separated: Separation) -> FloatArray:
+        if separated.slacks is None:
+            return self.example_weights
+        n = len(self.example_weights)
+        weights = (
+            np.full(len(separated.losses), 1.0 / n)
+            if separated.weights is None
+            else separated.weights
+        )
+        # A quotient of equals is exactly 1: equal weights change nothing.
+        factors = self.example_weights / (1.0 / n)
+        if separated.examples is not None:
+            return np.asarray(weights * factors[separated.examples])
+        if (factors == factors[0]).all():
+            return weights
+        raise TaskError(
+            f"{type(self._problem.task).__name__}.separate_slacks numbers its slacks without their "
+            "examples, which sample_weight needs; set Separation.examples, or use "
+            "formulation='one_slack'."
+        )
+
+    @override
+    def add_responses(self, kind: str, responses: NDArray[Any]) -> int:
+        return self.responses[kind].add(responses)
+
+
+# At C of 1e10 the linear program of the slacks of wine is not solved exactly.
+LARGEST_C = 1e8
+_MAX_IDLE = 3
+_MIN_NEW_ROWS = 500
+_MAX_SOLVES = 1000
+_MAX_LIMIT = 10_000_000
+# A constraint is violated by more than this fraction of the largest loss.
+_LEAST_EXCESS = 1e-9
+
+
+class LargeCError(SolverError, ValueError):
+    """Error of a C at which slacks of all examples are not solved to the required accuracy."""
+
+
+class SlackProgramMaster(HingeMaster):
+    """Master in which every example, or every pair of a ranking, has a slack.
+
+    The program holds constraints that were violated once, and drops those that had no dual for some
+    solves.
+    """
+
+    oracle: SlackOracle
+
+    def __init__(self, oracle: SlackOracle, C: float) -> None:
+        super().__init__(oracle, C, CutPool())
+        self._slack_number: dict[int, int] = {}
+        self._slacks = np.zeros(0)
+        self._costs = np.zeros(0)
+        # Differences of joint features by kind, a row for each constraint, part after part.
+        self._measures = {
+            kind: csr_array((0, int(oracle.offsets[kind][-1]) * n_channels))
+            for kind, n_channels in oracle.n_channels.items()
+        }
+
+    @override
+    def set_C(self, C: float) -> None:
+        self.C = C
+        self.program.set_slack_costs(C * self._costs)
+        self._solve_program()
+
+    @override
+    def duals(self) -> dict[str, FloatArray]:
+        return {
+            kind: (measure.T @ self.pool.duals).reshape(-1, self.oracle.n_channels[kind])
+            for kind, measure in self._measures.items()
+        }
+
+    @override
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
+        weights = self.weights if np.isinf(self.risk) else self._solve_program()
+        limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
+        for _ in range(_MAX_SOLVES):
+            cuts, violations, risk = self.oracle.slack_cuts_at(weights, limit)
+            self._check_risk(risk, self._known_risk(weights), weights)
+            objective = float(weights.sum()) + self.C * risk
+            if objective < self.primal:
+                self.weights, self.risk = weights.copy(), risk
+            if self.primal - self.dual_value <= tolerance * self.primal:
+                return
+            if not self._add_violated(cuts, violations, limit):
+                # The worst ones may all be in the program already, with slack: look further down.
+                limit *= 4
+                if len(self.pool) and (len(cuts.losses) == 0 or limit > _MAX_LIMIT):
+                    return
+            weights = self._solve_program()
+            self._drop_idle_rows()
+
+    def _known_risk(self, weights: FloatArray) -> float:
+        """Lower bound of the risk at ``weights`` by the stored constraints."""
+        slacks = np.zeros(len(self._costs))
+        np.maximum.at(slacks, self.pool.slacks, self._values_at(weights))
+        return float(self._costs @ slacks)
+
+    def _solve_program(self) -> FloatArray:
+        try:
+            solution = self.program.solve()
+        except SolverError as error:
+            if self.C <= LARGEST_C:
+                raise
+            raise LargeCError(
+                f"C is {self.C:.4g}, where the linear program of a slack for each example is not "
+                f"solved ({error})  Give a C of at most {LARGEST_C:.0e}; formulation='one_slack' "
+                "may solve larger ones."
+            ) from error
+        self._take_duals(solution.duals, by=1)
+        self._slacks = solution.slacks
+        return solution.weights
+
+    def _add_violated(self, cuts: Separation, violations: FloatArray, limit: int) -> bool:
+        """Add up to ``limit`` constraints that the slacks of the program violate, worst first."""
+        assert cuts.slacks is not None
+        assert cuts.weights is not None
+        slot = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
+        # A new slack is 0; -1 finds the zero at the end.
+        excess = violations - np.append(self._slacks, 0.0)[slot]
+        largest = max(cuts.losses.max(initial=0.0), self.pool.losses.max(initial=0.0))
+        chosen = np.flatnonzero(excess > _LEAST_EXCESS * largest)
+        worst = np.argsort(-(excess * cuts.weights)[chosen], kind="stable")
+        chosen = np.sort(chosen[worst[:limit]])
+        if not len(chosen):
+            return False
+        fresh = chosen[slot[chosen] < 0]
+        new_slacks, first = np.unique(cuts.slacks[fresh], return_index=True)
+        costs = cuts.weights[fresh][first]
+        for index, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
+            self._slack_number[int(slack_id)] = index
+        self.program.add_slacks(self.C * costs)
+        self._costs = np.concatenate((self._costs, costs))
+        slots = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
+        self._add_rows(cuts, chosen, slots)
+        return True
+
+    def _add_rows(self, cuts: Separation, chosen: IntArray, slots: IntArray) -> None:
+        new = {}
+        for kind, (parts, channels, values) in cuts.differences.items():
+            n_channels, shape = self.oracle.n_channels[kind], self._measures[kind].shape
+            rows = values, parts * n_channels + channels, cuts.indptr[kind]
+            new[kind] = csr_array(rows, (len(cuts.losses), shape[1]))[chosen]
+            self._measures[kind] = vstack((self._measures[kind], new[kind]), "csr")
+        columns = self.oracle.columns
+        products = self._products_of(new, columns.terms, columns.n_columns)
+        self.pool.add([None] * len(chosen), products, cuts.losses[chosen], slots)
+
+    def _drop_idle_rows(self) -> None:
+        mask = self.pool.in_use(_MAX_IDLE)
+        if not mask.all():
+            self._measures = {kind: measure[mask] for kind, measure in self._measures.items()}
+            self.pool.keep(mask)
+
+    @override
+    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+        return self._products_of(self._measures, terms, n_new)
+
+    def _products_of(
+        self, measures: Mapping[str, csr_array], terms: Mapping[str, Terms], n_columns: int
+    ) -> FloatArray:
+        """Products <difference, response> of constraints and columns."""
+        n_rows = next(iter(measures.values())).shape[0]
+        out = np.zeros((n_columns, n_rows))
+        for kind, of_kind in terms.items():
+            n_channels, responses = self.oracle.n_channels[kind], self.oracle.responses[kind].rows
+            for channel in np.unique(of_kind.channels).tolist():
+                columns, learners, _, coefficients = of_kind.take(of_kind.channels == channel)
+                by_part = (coefficients[:, None] * responses[learners]).T
+                products = measures[kind][:, channel::n_channels] @ by_part
+                for column, of_term in zip(columns.tolist(), products.T, strict=True):
+                    out[column] += of_term
+        return out.T
+
+
+class ColumnScores(Scores):
+    """Columns of a master as features of :class:`structboost.solvers.block_frank_wolfe.Scores`.
+
+    All weights are bounded.
+
+    Parameters
+    ----------
+    oracle : SlackOracle
+        Its columns have one term each.
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (n_weights,)
+        Index of the column of each weight.
+    features : (ndarray of float64, ndarray of int64)
+        Features of the scores that :meth:`place` gathered so far, without indices.
+    n_weights, n_scores : int
+    layouts : list of KindLayout
+    """
+
+    has_bounds = True
+
+    def __init__(self, oracle: SlackOracle) -> None:
+        self.offsets = oracle.offsets
+        self.layouts: list[KindLayout] = []
+        self.n_scores = self.n_weights = 0
+        self.features = np.zeros(0), np.zeros(0, np.int64)
+        columns = []
+        # For each kind: terms channel by channel, where channels begin, responses.
+        self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
+        for kind, terms in oracle.columns.terms.items():
+            n_rows, n_channels = int(self.offsets[kind][-1]), oracle.n_channels[kind]
+            layout = KindLayout(
+                kind, n_rows, len(terms.columns), n_channels, True, False,
+                0, self.n_weights, self.n_scores,
+            )  # fmt: skip
+            self.layouts.append(layout)
+            by_channel = terms.take(np.argsort(terms.channels, kind="stable"))
+            starts = np.searchsorted(by_channel.channels, np.arange(n_channels + 1))
+            self._kinds.append((by_channel, starts, oracle.responses[kind].rows))
+            columns.append(by_channel.columns)
+            self.n_weights += len(by_channel.columns)
+            self.n_scores += n_rows * n_channels
+        self.columns = np.concatenate(columns)
+        # Where the features of a score begin, once they are gathered; -1 before.
+        self._first_feature = np.full(self.n_scores, -1)
+        self._n_gathered = 0
+
+    def flatten(self, scores: StackedParts, places: IntArray, flat: FloatArray) -> None:
+        """Fill these ``places`` of the flat array of scores, row after row, kind after kind."""
+        of_kind, rows, channels = self.origins(places)
+        for index, a in enumerate(self.layouts):
+            entries = np.flatnonzero(of_kind == index)
+            flat[places[entries]] = scores.rows[a.kind][rows[entries], channels[entries]]
+
+    def by_kind(self, flat: FloatArray) -> dict[str, FloatArray]:
+        """Split a flat array of scores by kind."""
+        ends = [a.first_score for a in self.layouts[1:]]
+        parts = zip(self.layouts, np.split(flat, ends), strict=True)
+        return {a.kind: of_kind.reshape(-1, a.n_channels) for a, of_kind in parts}
+
+    @override
+    def project(self, sums: FloatArray) -> FloatArray:
+        return np.maximum(sums, 0.0)
+
+    @override
+    def place(self, scores: IntArray) -> Places:
+        of_kind, rows, channels = self.origins(scores)
+        lengths, first_weight = np.zeros(len(scores), np.int64), np.zeros(len(scores), np.int64)
+        for index, (a, (_, starts, _)) in enumerate(zip(self.layouts, self._kinds, strict=True)):
+            entries = np.flatnonzero(of_kind == index)
+            lengths[entries] = np.diff(starts)[channels[entries]]
+            first_weight[entries] = a.first_weight + starts[channels[entries]]
+        new = np.flatnonzero(self._first_feature[scores] < 0)
+        if len(new):
+            first = self._n_gathered + starts_of(lengths[new])
+            self._first_feature[scores[new]] = first[:-1]
+            values = self._room_for(int(first[-1]))
+            for index, (terms, starts, responses) in enumerate(self._kinds):
+                entries = np.flatnonzero(of_kind[new] == index)
+                _gather(
+                    rows[new[entries]], channels[new[entries]], starts, terms.learners,
+                    terms.coefficients, responses, first[entries], values,
+                )  # fmt: skip
+        everywhere = np.ones(len(scores), np.bool_)
+        return self._first_feature[scores], first_weight, lengths, everywhere, ~everywhere
+
+    def _room_for(self, n: int) -> FloatArray:
+        """Return the array of features, lengthened to at least ``n`` if need be."""
+        values = self.features[0]
+        if n > len(values):
+            longer = np.empty(max(n, 3 * len(values) // 2))
+            longer[: self._n_gathered] = values[: self._n_gathered]
+            self.features = longer, self.features[1]
+        self._n_gathered = n
+        return self.features[0]
+
+
+@compiled
+def _gather(
+    rows: IntArray,
+    channels: IntArray,
+    starts: IntArray,
+    learners: IntArray,
+    coefficients: FloatArray,
+    responses: NDArray[Any],
+    first_feature: IntArray,
+    values: FloatArray,
+) -> None:
+    for s in range(len(rows)):
+        at = first_feature[s]
+        for t in range(starts[channels[s]], starts[channels[s] + 1]):
+            values[at] = coefficients[t] * responses[learners[t], rows[s]]
+            at += 1
+
 
 # Below this gap the linear program takes over: it ends exactly, blocks come near slowly.
 _FINEST = 1e-3
@@ -37,7 +416,7 @@ _MAX_PASSES = 500
 _MAX_LOOSE_PASSES = 4
 # Passes over the cuts after each.
 _SWEEPS = 3
-_MAX_IDLE = 5
+_MAX_IDLE_CUT = 5
 # Where outputs are found one by one, passes visit examples of this times the mean excess, but every
 # few passes, and those that would skip few, visit all.
 _DUE_EXCESS = 2.0
@@ -98,7 +477,7 @@ class MSlackMaster(SlackProgramMaster):
         self._scores = ColumnScores(oracle)
         # A generator of its own: results do not depend on what else is drawn.
         random, budgets = np.random.RandomState(0), C * oracle.example_weights
-        self._blocks = BlockFrankWolfe(self._scores, budgets, random, _MAX_IDLE)
+        self._blocks = BlockFrankWolfe(self._scores, budgets, random, _MAX_IDLE_CUT)
         # Scores of the last pass, where cuts touch them.
         self._flat = np.zeros(self._scores.n_scores)
         # Where the next pass looks: the weights of the last step, and the next center.

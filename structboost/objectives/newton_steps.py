@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.files.schema import (
+from structboost.files.archive import (
     Array,
     Part,
     Schema,
@@ -24,13 +24,13 @@ from structboost.files.schema import (
 )
 from structboost.learners.terms import Terms, check_single_terms
 from structboost.objectives.base import Boosting
-from structboost.objectives.held_out import (
+from structboost.objectives.master import (
+    Booster,
     HeldOut,
     Temperature,
     damped,
     fitted_temperature,
 )
-from structboost.objectives.master import Booster
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 

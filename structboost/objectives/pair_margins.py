@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, override
 from structboost.learners.terms import Terms
-from structboost.objectives.base import Formulation, Problem
+from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import WeightedColumns
-from structboost.objectives.softmax_link import SoftmaxLink
 from structboost.runtime.memory import GrowingMatrix
 from structboost.validation import checked_choice
 

@@ -17,7 +17,7 @@ FORMULATIONS = Registry(
         "one_slack": "structboost.objectives.one_slack:OneSlack",
         "m_slack": "structboost.objectives.m_slack:MSlack",
         "exponential": "structboost.objectives.exponential:Exponential",
-        "log": "structboost.objectives.conditional_likelihood:ConditionalLikelihood",
+        "log": "structboost.objectives.likelihood:ConditionalLikelihood",
     },
 )
 

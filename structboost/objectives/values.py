@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import BaseEstimator
 
 from structboost._typing import override
-from structboost.learners.families import members_of
+from structboost.learners.registry import members_of
 from structboost.validation import is_same, shown
 
 AUTO = "auto"

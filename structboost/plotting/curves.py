@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structboost.runtime.described import Described
-from structboost.runtime.extras import pyplot
+from structboost.runtime.called_class import Described
+from structboost.runtime.registry import pyplot
 from structboost.validation import (
     check_axes,
     check_estimator,

@@ -18,7 +18,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.files.atomic_write import checked_target, write_whole
 from structboost.plotting.curves import ConvergenceDisplay, CPathDisplay, check_fitted, plain
 from structboost.plotting.shapes import ShapeDisplay
-from structboost.runtime.extras import pyplot, require
+from structboost.runtime.registry import pyplot, require
 from structboost.validation import checked_text_or_none, shown
 
 _MOST_FEATURES = 12

@@ -10,11 +10,11 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.learners.binning import ABOVE_ALL
-from structboost.learners.lookup_table import LookupTable
-from structboost.learners.pair_tables import Pair, PairTables
+from structboost.learners.table import LookupTable
+from structboost.learners.tree_table import Pair, PairTables
 from structboost.plotting.curves import check_fitted, plain
-from structboost.runtime.described import Described
-from structboost.runtime.extras import pyplot
+from structboost.runtime.called_class import Described
+from structboost.runtime.registry import pyplot
 from structboost.tasks.taxonomy import TaxonomyTask
 from structboost.validation import checked_list, is_whole, shown
 

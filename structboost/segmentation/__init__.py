@@ -1,6 +1,6 @@
 """Image segmentation by a learned CRF on superpixels (StructBoost, sections 3.6 and 4.5)."""
 
-from structboost.runtime.extras import require
+from structboost.runtime.registry import require
 
 require("vision", __name__)
 

@@ -16,12 +16,13 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost.files.atomic_write import whole_file, write_whole
-from structboost.files.outputs import (
+from structboost.files.atomic_write import (
     OutputError,
     check_folder,
     check_outputs,
     check_overwrites_none,
+    whole_file,
+    write_whole,
 )
 from structboost.progress import Phase
 from structboost.segmentation.crf import LEARNERS, WEAK_LEARNERS, CRFSettings

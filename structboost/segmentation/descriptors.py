@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import matmul
 from os import PathLike
 from pathlib import Path
@@ -22,8 +22,10 @@ from zipfile import BadZipFile
 import cv2
 import joblib
 import numpy as np
+import scipy.fft
 import scipy.sparse
 from numpy.typing import NDArray
+from skimage.feature import local_binary_pattern
 from skimage.measure import label as connected_regions
 from skimage.segmentation import slic
 from sklearn.cluster import MiniBatchKMeans
@@ -33,8 +35,152 @@ from structboost._typing import FloatArray, IntArray
 from structboost.files.atomic_write import whole_file
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
-from structboost.segmentation import patch_planes
+from structboost.runtime.compiled import compiled
 from structboost.segmentation.image_files import Photograph
+
+Planes = NDArray[np.float32]
+
+N_ORIENTATIONS = 9
+N_PATTERNS = 10
+_GABOR_SCALES = 4
+_GABOR_ORIENTATIONS = 8
+N_GABOR_PLANES = _GABOR_SCALES * _GABOR_ORIENTATIONS
+# Highest frequency in cycles per pixel; each further scale halves it.
+_TOP_FREQUENCY = 0.25
+# Grey levels added to the norm of a patch, so that flat patches stay small.
+_FLAT = 4.0
+
+
+def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
+    """Compute the length of the gradient by unsigned orientation, shape (height, width, 9).
+
+    Each gradient is divided between its two nearest orientations.
+    """
+    values = grey.astype(np.float32)
+    gx = np.asarray(cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1), np.float32)
+    gy = np.asarray(cv2.Sobel(values, cv2.CV_32F, 0, 1, ksize=1), np.float32)
+    out = np.zeros((*grey.shape, N_ORIENTATIONS), np.float32)
+    _spread_gradients(gx, gy, out)
+    return out
+
+
+def pattern_planes(grey: NDArray[np.uint8]) -> Planes:
+    """Compute the uniform local binary pattern (8 points, radius 1) of each pixel, one-hot."""
+    codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
+    return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
+
+
+def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
+    """Compute Gabor energies at 4 scales and 8 orientations, shape (height, width, 32)."""
+    height, width = grey.shape
+    pad = 16
+    values = np.pad(
+        np.log1p(grey.astype(np.float32)), pad, mode="reflect" if min(grey.shape) > pad else "edge"
+    )
+    shape = tuple(scipy.fft.next_fast_len(size) for size in values.shape)
+    spectrum = scipy.fft.fft2(values - values.mean(), shape)
+    out = np.empty((height, width, N_GABOR_PLANES), np.float32)
+    for k, transfer in enumerate(_gabor_transfers(shape)):
+        out[:, :, k] = np.abs(scipy.fft.ifft2(spectrum * transfer))[
+            pad : pad + height, pad : pad + width
+        ]
+    return out
+
+
+def integral(planes: Planes) -> FloatArray:
+    """Compute integral planes, whose entry (r, c) sums rows below r and columns below c."""
+    return np.asarray(cv2.integral(planes, sdepth=cv2.CV_64F), np.float64)
+
+
+def patch_cells(
+    integrals: FloatArray, centres: FloatArray, size: float, grid: int
+) -> NDArray[np.float32]:
+    """Average planes over the cells of square patches, shape (n_patches, grid * grid * n_planes).
+
+    Patches have sides of ``size`` pixels around their centres, x and y.  Cells outside the image
+    are moved to its edge.  ``integrals`` has the shape (height + 1, width + 1, n_planes).
+    """
+    out = np.empty((len(centres), grid, grid, integrals.shape[2]), np.float32)
+    _fill_cells(integrals, np.ascontiguousarray(centres), float(size), out)
+    return out.reshape(len(centres), -1)
+
+
+def normalised(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Normalise patches, clip them at 0.2 and normalise again, as in HOG and SIFT."""
+    rows = cells / (np.linalg.norm(cells, axis=1, keepdims=True) + _FLAT)
+    np.minimum(rows, 0.2, out=rows)
+    return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 0.05), np.float32)
+
+
+@lru_cache(maxsize=4)
+def _gabor_transfers(shape: tuple[int, int]) -> list[Any]:
+    """Return one-sided Gaussians in frequency, whose response has the energy as its modulus."""
+    fy = scipy.fft.fftfreq(shape[0])[:, None].astype(np.float32)
+    fx = scipy.fft.fftfreq(shape[1])[None, :].astype(np.float32)
+    transfers = []
+    for scale in range(_GABOR_SCALES):
+        centre = _TOP_FREQUENCY / 2**scale
+        for turn in range(_GABOR_ORIENTATIONS):
+            angle = np.pi * turn / _GABOR_ORIENTATIONS
+            along = fx * np.cos(angle) + fy * np.sin(angle) - centre
+            across = -fx * np.sin(angle) + fy * np.cos(angle)
+            transfers.append(
+                np.exp(-(along**2 / (2 * (centre / 3) ** 2)) - across**2 / (2 * (centre / 4) ** 2))
+            )
+    return transfers
+
+
+@compiled
+def _spread_gradients(
+    gx: NDArray[np.float32], gy: NDArray[np.float32], out: NDArray[np.float32]
+) -> None:
+    height, width, n = out.shape
+    for y in range(height):
+        for x in range(width):
+            length = np.sqrt(gx[y, x] * gx[y, x] + gy[y, x] * gy[y, x])
+            if length == 0.0:
+                continue
+            angle = np.arctan2(gy[y, x], gx[y, x])
+            if angle < 0.0:
+                angle += np.pi
+            place = angle / np.pi * n
+            low = int(place)
+            weight = place - low
+            out[y, x, low % n] += length * (1.0 - weight)
+            out[y, x, (low + 1) % n] += length * weight
+
+
+@compiled
+def _fill_cells(
+    integrals: FloatArray, centres: FloatArray, size: float, out: NDArray[np.float32]
+) -> None:
+    n, grid, _, n_planes = out.shape
+    height, width = integrals.shape[0] - 1, integrals.shape[1] - 1
+    cell = size / grid
+    for p in range(n):
+        for i in range(grid):
+            top, bottom = _span(centres[p, 1] - size / 2 + i * cell, cell, height)
+            for j in range(grid):
+                left, right = _span(centres[p, 0] - size / 2 + j * cell, cell, width)
+                area = (bottom - top) * (right - left)
+                for k in range(n_planes):
+                    total = (
+                        integrals[bottom, right, k]
+                        - integrals[top, right, k]
+                        - integrals[bottom, left, k]
+                        + integrals[top, left, k]
+                    )
+                    out[p, i, j, k] = total / area
+
+
+@compiled
+def _span(start: float, length: float, limit: int) -> tuple[int, int]:
+    """Return first pixel and end of a cell along one axis, moved inside the image."""
+    first = int(np.floor(start + 0.5))
+    end = max(first + 1, int(np.floor(start + length + 0.5)))
+    first = min(max(first, 0), limit - 1)
+    return first, max(min(end, limit), first + 1)
+
 
 # Among 5, 10, 20 with and without smoothing, these values lose the fewest pixels to superpixels
 # that lie across an outline.
@@ -155,9 +301,9 @@ _POINTS = 40_000  # number of points from which the codebook is learned
 # Means and stds of eight planes, and six histograms; planes by cells.
 _COLOUR_WIDTH = 2 * 8 + 6 * _COLOUR_BINS
 _PATCH_WIDTHS = {
-    "hog": _GRID**2 * patch_planes.N_ORIENTATIONS,
-    "lbp": _GRID**2 * patch_planes.N_PATTERNS,
-    "gist": _GIST_GRID**2 * patch_planes.N_GABOR_PLANES,
+    "hog": _GRID**2 * N_ORIENTATIONS,
+    "lbp": _GRID**2 * N_PATTERNS,
+    "gist": _GIST_GRID**2 * N_GABOR_PLANES,
 }
 # Features of each group that needs no codebook.
 GROUP_WIDTHS = {
@@ -236,7 +382,7 @@ def describe(
     centres = region_means(labels, yx)[:, ::-1]
     luv = np.asarray(cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2Luv), np.float32)
     grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
-    gradients = patch_planes.integral(patch_planes.gradient_planes(grey))
+    gradients = integral(gradient_planes(grey))
     points, descriptors = _point_descriptors(labels, gradients)
     return DescribedImage(
         labels=labels,
@@ -259,17 +405,15 @@ def _features(
     centres: FloatArray,
 ) -> dict[str, NDArray[np.float16]]:
     """Compute the groups of features that need no codebook."""
-    patterns = patch_planes.integral(patch_planes.pattern_planes(grey))
-    energies = patch_planes.integral(patch_planes.gabor_planes(grey))
+    patterns = integral(pattern_planes(grey))
+    energies = integral(gabor_planes(grey))
     scale = max(labels.shape) / _REFERENCE_SIDE
     groups = {"colour": _colour_features(image, luv, labels)}
     for size in PATCH_SIZES:
         side = size * scale
-        groups[f"hog_{size}"] = patch_planes.normalised(
-            patch_planes.patch_cells(gradients, centres, side, _GRID)
-        )
-        groups[f"lbp_{size}"] = patch_planes.patch_cells(patterns, centres, side, _GRID)
-        groups[f"gist_{size}"] = patch_planes.patch_cells(energies, centres, side, _GIST_GRID)
+        groups[f"hog_{size}"] = normalised(patch_cells(gradients, centres, side, _GRID))
+        groups[f"lbp_{size}"] = patch_cells(patterns, centres, side, _GRID)
+        groups[f"gist_{size}"] = patch_cells(energies, centres, side, _GIST_GRID)
     return {name: rows.astype(np.float16) for name, rows in groups.items()}
 
 
@@ -299,8 +443,8 @@ def _point_descriptors(
     step = max(1, round(_WORD_STEP * scale))
     ys, xs = (np.arange(min(step // 2, size - 1), size, step) for size in (height, width))
     grid = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
-    cells = patch_planes.patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID)
-    rows = patch_planes.normalised(cells)
+    cells = patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID)
+    rows = normalised(cells)
     return labels[grid[:, 1], grid[:, 0]].astype(np.int64), np.minimum(rows * 512, 255).astype(
         np.uint8
     )

@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.superpixel_crf import min_cut_labels
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 from structboost.segmentation.crf import conditional_costs
 from structboost.segmentation.descriptors import (
     DescribedImage,

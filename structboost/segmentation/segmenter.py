@@ -20,10 +20,10 @@ from sklearn.exceptions import NotFittedError
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import ModelFileError
-from structboost.files.archive import ArchiveFormat, Header
-from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import (
+from structboost.files.archive import (
+    ArchiveFormat,
     Array,
+    Header,
     Part,
     Schema,
     below,
@@ -31,16 +31,22 @@ from structboost.files.schema import (
     prefixed,
     whole_number,
 )
+from structboost.files.saved import LoadedFromFile
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf import (
+    PAIRWISE,
     CRFModel,
     CRFSettings,
+    PotentialScale,
     calibrated_sharpness,
     fit_tuned,
     images_of_search,
+    n_unary_potentials,
+    superpixel_graph,
+    unary_potentials,
 )
 from structboost.segmentation.descriptors import (
     GROUP_WIDTHS,
@@ -63,13 +69,6 @@ from structboost.segmentation.image_files import (
     shrink_to,
 )
 from structboost.segmentation.masks import LabelMap, check_hard_edges, meaning_of
-from structboost.segmentation.potentials import (
-    PAIRWISE,
-    PotentialScale,
-    n_unary_potentials,
-    superpixel_graph,
-    unary_potentials,
-)
 from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import (

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from structboost._typing import FloatArray, IntArray
-from structboost.files.schema import Array, DamagedFileError
+from structboost.files.archive import Array, DamagedFileError
 from structboost.learners.table import Scorer
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_table import TreeTable
@@ -40,8 +40,7 @@ from structboost.segmentation.descriptors import (
     place_and_colour,
     word_histograms,
 )
-from structboost.selection.cross_fitting import fit_on_one_thread
-from structboost.selection.folds import parts_of_groups
+from structboost.selection.folds import fit_on_one_thread, parts_of_groups
 from structboost.validation import checked_whole_number
 
 _DEPTH = 4

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from structboost._typing import FloatArray
 from structboost.errors import SolverError
-from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import CutPool
 from structboost.solvers.products import ordered_product, ordered_times_vector
 from structboost.solvers.proximal_step import proximal_step
 

@@ -1,16 +1,150 @@
-"""Base of tasks that search and sum over all examples at once, and joint features of ones."""
+"""Bases of tasks, checks of their arguments, and tasks whose parts are rows of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from structboost._typing import IntArray, override
+from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
+from structboost.errors import TaskError
+from structboost.inference.arguments import real_array
+from structboost.runtime.memory import check_memory
+from structboost.validation import (
+    OrderedRows,
+    array_of,
+    first_unusable,
+    is_whole,
+    shown,
+    without_mask,
+)
+
+T = TypeVar("T")
+_LARGEST_INT = np.iinfo(np.int64).max
+
+
+def as_task_error(check: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a check, and raise its error as a TaskError."""
+    try:
+        return check(*arguments, **options)
+    except (TypeError, ValueError) as error:
+        raise TaskError(str(error)) from None
+
+
+def passes(check: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a check raises no TaskError."""
+    try:
+        check(*arguments)
+    except TaskError:
+        return False
+    return True
+
+
+def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
+    """Return costs as finite float64, a vector or a row for each problem."""
+    shape = ("n_problems",)[: n_axes - 1]
+    return real_array(costs, "costs", (*shape, "n_items" if n_items is None else n_items))
+
+
+def penalties(
+    forbidden: Any, n: int, what: str, *, ends: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return minus infinity on forbidden pairs of labels, first labels and last labels, else 0.
+
+    There are ``n`` labels, of which errors use the name ``what``.  None means the start or the end
+    if ``ends``.
+    """
+    check_pairs_fit(n, what)
+    table = np.zeros((n + 1, n + 1))
+    try:
+        pairs = [(first, second) for first, second in forbidden]
+    except (TypeError, ValueError):
+        raise TaskError(
+            f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)]."
+        ) from None
+    for pair in pairs:
+        is_pair = all((ends and end is None) or (is_whole(end) and 0 <= end < n) for end in pair)
+        if not is_pair or pair == (None, None):
+            more = ", or None for the start or the end" if ends else ""
+            raise TaskError(
+                f"forbidden has {shown(pair)}; give pairs of {what} in 0..{n - 1}{more}."
+            )
+        table[*(n if end is None else end for end in pair)] = -np.inf
+    return table[:n, :n].ravel(), table[n, :n].copy(), table[:n, n].copy()
+
+
+def check_pairs_fit(n: int, what: str) -> None:
+    """Raise MemoryError if a number for each pair of ``n`` things does not fit into memory."""
+    check_memory(8 * n**2, f"Numbers for all pairs of {n} {what}", f"take fewer {what}")
+
+
+def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
+    """Return a vector of whole numbers, whose error names the ``wanted`` ones."""
+    vector = as_array(y)
+    if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
+        raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers, {wanted}.", sample)
+    if vector.dtype.kind == "u" and len(vector) and vector.max() > _LARGEST_INT:
+        raise TaskError(f"{name} has {vector.max()}; give smaller numbers, {wanted}.", sample)
+    return vector.astype(np.int64, copy=False)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """Return a value as an array without a mask, of no dimensions if it cannot be one."""
+    return array_of(without_mask(value))
+
+
+def checked_features(x: Any, axes: str, other: str = "") -> NDArray[Any]:
+    """Return an input that is an array of features with these axes, such as ``(n, n_features)``.
+
+    ``other`` names other inputs that the task takes, for the error.
+    """
+    table = as_array(x)
+    if table.ndim != axes.count(",") + 1:
+        fault = f"has shape {table.shape}" if table.ndim else f"is {shown(x)}"
+        raise TaskError(f"An input {fault}; give {axes}{other}.")
+    return table
+
+
+def check_has(x: Any, members: tuple[str, ...], wanted: str) -> None:
+    """Raise TaskError unless an input has these members."""
+    if not all(hasattr(x, name) for name in members):
+        raise TaskError(f"An input is {shown(x)}; give {wanted}.")
+
+
+def checked_labels(
+    y: Any,
+    n_labels: int,
+    part: str,
+    n_parts: int | None = None,
+    *,
+    remedy: str = "",
+    sample: int | None = None,
+) -> IntArray:
+    """Return the labels 0..n_labels-1 of an output, one for each part of the input.
+
+    Errors use the name of a ``part``, a ``remedy`` for labels out of range, and the index
+    ``sample`` of the example.  Without ``n_parts`` any number of labels will do.
+    """
+    name = "An output" if sample is None else "Y[{sample}]"
+    labels = whole_vector(y, name, f"a label for each {part}", sample)
+    if n_parts is not None and len(labels) != n_parts:
+        raise TaskError(
+            f"{name} has {len(labels)} labels for {n_parts} {part}s; give one for each.", sample
+        )
+    if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
+        raise TaskError(
+            f"{name} has labels from {labels.min()} to {labels.max()}; a {part} has one of "
+            f"0..{n_labels - 1}.{remedy}",
+            sample,
+        )
+    return labels
 
 
 class BatchTask(Task):
@@ -61,3 +195,225 @@ def exchange(
     n = len(parts[0])
     at = np.zeros(2 * n, np.int64) if channels is None else np.column_stack(channels).ravel()
     return SparseFeature(np.column_stack(parts).ravel(), at, np.tile([value, -value], n))
+
+
+# Rows that are compared with their neighbours at once, and values that are made bytes at once.
+_KEYS_AT_ONCE, _VALUES_AT_ONCE = 1 << 16, 1 << 20
+# Columns that are compared one by one before whole rows, and rows for which that pays.
+_FIRST_COLUMNS, _MANY_ROWS = 8, 10_000
+# Values of a table above which its rows are not copied into another order.
+_MOST_COPIED = 1 << 22
+
+
+class TableTask(BatchTask):
+    """Task whose inputs are feature vectors, each of which is its only part.
+
+    All inputs together are a table or a sparse array by rows, whose entries may be missing (NaN).
+    """
+
+    reads_inputs: ClassVar[bool] = False
+
+    @override
+    def parts(self, x: Any) -> NDArray[Any]:
+        return np.asarray(x).reshape(1, -1)
+
+    @override
+    def stack(self, X: Any) -> StackedParts:
+        rows = X if sparse.issparse(X) or isinstance(X, OrderedRows) else _rows(X)
+        if rows.ndim != 2 or 0 in rows.shape:
+            raise TaskError(
+                f"X has shape {rows.shape}; give a non-empty table (n_examples, n_features), "
+                "X[[i]] for one example."
+            )
+        bad = first_unusable(rows, missing=True)
+        if bad is not None:
+            raise TaskError(
+                "X[{sample}] has infinite features; replace them, or make them NaN: missing.", bad
+            )
+        return StackedParts({"x": rows}, {"x": np.arange(rows.shape[0] + 1, dtype=np.int64)})
+
+
+def _rows(X: Any) -> NDArray[Any]:
+    """Return ``X`` as an array, after a check that its rows have one shape."""
+    table = as_array(X)
+    if table.ndim and (table.dtype.kind in "fiub" or len(table) == 0):
+        return table
+    rows: list[NDArray[Any]] = []
+    for i, x in enumerate(X):
+        row = as_array(x)
+        if row.ndim != 1 or row.dtype.kind not in "fiubO":
+            raise TaskError(
+                f"X[{{sample}}] is {shown(x)}; give a vector of real numbers, NaN where one is "
+                "missing.",
+                i,
+            )
+        rows.append(row)
+        if row.shape != rows[0].shape:
+            raise TaskError(
+                f"X[{{sample}}] has shape {row.shape}, and X[0] has {rows[0].shape}; give every "
+                "example the same features.",
+                i,
+            )
+    return np.array([_as_floats(row, i) for i, row in enumerate(rows)])
+
+
+def _as_floats(row: Any, i: int) -> FloatArray:
+    """Convert a row of objects, where None is missing."""
+    try:
+        return np.asarray(row, np.float64)
+    except (TypeError, ValueError):
+        raise TaskError(f"X[{{sample}}] is {shown(row)}; give real numbers.", i) from None
+
+
+def merge_repeated_rows(
+    rows: Any, labels: IntArray, weights: FloatArray, repeats: IntArray | None = None
+) -> tuple[Any, IntArray, FloatArray, IntArray]:
+    """Merge equal pairs of a row and a label, in a fixed order, and add up and count them.
+
+    The training problem is the same and smaller; and repeating a row is exactly the same as
+    weighing it, whatever the order of the rows.
+
+    Parameters
+    ----------
+    rows, labels, weights
+        The examples.
+    repeats : ndarray of int64, shape (n,), optional
+        Numbers of rows that the examples stand for where equal rows have several labels.
+
+    Returns
+    -------
+    rows, labels
+        The distinct pairs.
+    weights : ndarray, shape (n_pairs,)
+        Sums of the weights of equal pairs.
+    counts : ndarray of int64, shape (n_pairs,)
+        Numbers of equal pairs, or sums of their repeats.
+    """
+    order, first = _ordered(rows)
+    if np.array_equal(first, np.arange(len(order))):
+        # No row is repeated.
+        ones, in_doubles = np.ones(len(order), np.int64), np.asarray(weights, np.float64)
+        return _in_order(rows, order), labels[order], in_doubles[order], ones
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = first
+    n_labels = int(labels.max()) + 1
+    _, chosen, pair = np.unique(ranks * n_labels + labels, return_index=True, return_inverse=True)
+    merged = np.bincount(pair, weights=weights).astype(np.float64)
+    if repeats is None or len(chosen) == len(np.unique(first)):
+        repeats = np.ones(len(pair), np.int64)
+    counts = np.bincount(pair, weights=repeats).astype(np.int64)
+    return _in_order(rows, chosen), labels[chosen], merged, counts
+
+
+def has_contradictions(rows: Any) -> bool:
+    """Whether merged pairs have the same row, with other labels."""
+    order, first = _ordered(rows)
+    return not np.array_equal(first, np.arange(len(order)))
+
+
+def _in_order(rows: Any, order: IntArray) -> Any:
+    """Return rows in an order, as a copy unless it would be large."""
+    is_large = isinstance(rows, np.ndarray) and rows.size > _MOST_COPIED
+    return OrderedRows(rows, order) if is_large else rows[order]
+
+
+def _ordered(rows: Any) -> tuple[IntArray, IntArray]:
+    """Return the order of rows by their keys, and for each place the first with an equal row.
+
+    In a large table the first columns tell most rows apart, and whole rows are compared only where
+    they do not.
+    """
+    n_rows = rows.shape[0]
+    if sparse.issparse(rows) or n_rows < _MANY_ROWS:
+        return _ordered_by(_keys(rows))
+    order, tied, first = np.arange(n_rows), np.arange(n_rows), np.zeros(n_rows, np.int64)
+    for f in range(min(_FIRST_COLUMNS, rows.shape[1])):
+        keys = _bytes(rows[order[tied], f]).view(">u8").astype(np.uint64)
+        if (keys == keys[0]).all():
+            continue
+        inner = np.lexsort((keys, first[tied]))
+        order[tied] = order[tied][inner]
+        is_new = _is_new(keys[inner]) | _is_new(first[tied])
+        first[tied] = tied[_last_true(is_new)]
+        tied = tied[_is_repeated(first[tied])]
+        if not len(tied):
+            return order, first
+    if len(tied) == n_rows:
+        return _ordered_by(_keys(rows))
+    inner, places = _ordered_by(_keys(rows[order[tied]]))
+    order[tied], first[tied] = order[tied][inner], tied[places]
+    return order, first
+
+
+def _ordered_by(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
+    """Return the order of keys, and for each place the first with an equal key.
+
+    :func:`numpy.unique` would copy the keys, which are the whole table, three times.
+    """
+    order = np.argsort(keys, kind="stable")
+    is_new = np.ones(len(keys), np.bool_)
+    for begin in range(1, len(keys), _KEYS_AT_ONCE):
+        here = order[begin : begin + _KEYS_AT_ONCE]
+        before = order[begin - 1 : begin - 1 + len(here)]
+        is_new[begin : begin + len(here)] = keys[here] != keys[before]
+    return order, _last_true(is_new)
+
+
+def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return whether each value differs from the one before it, and True for the first."""
+    is_new = np.ones(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_new[1:])
+    return is_new
+
+
+def _is_repeated(ascending: IntArray) -> NDArray[np.bool_]:
+    """Return whether a neighbour of each value is equal."""
+    is_new = _is_new(ascending)
+    is_alone: NDArray[np.bool_] = is_new & np.append(is_new[1:], True)
+    return ~is_alone
+
+
+def _last_true(flags: NDArray[np.bool_]) -> IntArray:
+    """Return the last place up to each one whose flag is set, as that of the first is."""
+    return np.maximum.accumulate(np.where(flags, np.arange(len(flags)), 0))
+
+
+def _keys(rows: Any) -> NDArray[Any]:
+    """Make a key of each row from its values as doubles, equal for tables of any type."""
+    if sparse.issparse(rows):
+        return _keys_of_sparse(rows)
+    n_rows, n_columns = rows.shape
+    if rows.dtype == np.uint8:
+        # One byte for each value, in the same order.
+        ranks = np.argsort(np.argsort(_bytes(np.arange(256.0)))).astype(np.uint8)
+        codes: NDArray[Any] = ranks[rows]
+        return codes.view(np.dtype((np.void, n_columns))).ravel()
+    # The lowest bytes of values in single precision are 0.
+    first = 3 if rows.dtype == np.float32 else 0
+    keys: NDArray[Any] = np.empty((n_rows, n_columns, 8 - first), np.uint8)
+    step = max(1, _VALUES_AT_ONCE // n_columns)
+    for begin in range(0, n_rows, step):
+        block = rows[begin : begin + step]
+        of_values = _bytes(block.ravel()).view(np.uint8).reshape(*block.shape, 8)
+        keys[begin : begin + step] = of_values[:, :, first:]
+    return keys.reshape(n_rows, -1).view(np.dtype((np.void, n_columns * (8 - first)))).ravel()
+
+
+def _keys_of_sparse(rows: Any) -> NDArray[Any]:
+    """The keys of sparse rows, in the order of those of the same rows with their zeros.
+
+    Where two rows differ first, an entry comes behind a zero: so do rows with more entries, and
+    entries of earlier columns.
+    """
+    entries = np.empty(len(rows.data), [("column", ">u4"), ("value", "V8")])
+    entries["column"] = np.iinfo(np.uint32).max - rows.indices.astype(np.int64)
+    entries["value"] = _bytes(rows.data)
+    keys = [entries[a:b].tobytes() for a, b in pairwise(rows.indptr.tolist())]
+    return np.array(keys, object)
+
+
+def _bytes(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the eight bytes of each value as a double, where -0 is 0 and all NaN are equal."""
+    doubles = values.astype("<f8") + 0.0
+    doubles[np.isnan(doubles)] = np.nan
+    return doubles.view("V8")

@@ -16,8 +16,7 @@ from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.inference.boxes import checked_boxes, most_violated, overlaps
-from structboost.tasks.base import exchange, indicator
-from structboost.tasks.checks import check_has
+from structboost.tasks.base import check_has, exchange, indicator
 from structboost.validation import shown
 
 

@@ -17,11 +17,13 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
 from structboost.inference.chain import Sequences, best_tags, sums_of_tags
-from structboost.tasks.base import BatchTask, exchange, indicator
-from structboost.tasks.checks import (
+from structboost.tasks.base import (
+    BatchTask,
     as_array,
     checked_features,
     checked_labels,
+    exchange,
+    indicator,
     passes,
     penalties,
     whole_vector,

@@ -26,13 +26,15 @@ from structboost.inference.graph import (
     leaves_first,
 )
 from structboost.solvers.milp import ProgramSolver
-from structboost.tasks.base import BatchTask, alone, indicator
-from structboost.tasks.checks import (
+from structboost.tasks.base import (
+    BatchTask,
+    alone,
     as_task_error,
     check_has,
     check_pairs_fit,
     checked_features,
     checked_labels,
+    indicator,
     passes,
 )
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown

@@ -17,8 +17,7 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import real_array
 from structboost.inference.matching import best_candidates, best_matching, candidate_pairs
-from structboost.tasks.base import indicator
-from structboost.tasks.checks import checked_features, passes, whole_vector
+from structboost.tasks.base import checked_features, indicator, passes, whole_vector
 from structboost.validation import checked_flag, checked_whole_number
 
 

@@ -18,8 +18,7 @@ from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
 from structboost.inference.arguments import not_negative
 from structboost.inference.multi_label import best_expected_f1, most_violated_sets
-from structboost.tasks.checks import as_array
-from structboost.tasks.tables import TableTask
+from structboost.tasks.base import TableTask, as_array
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 LOSSES = ("hamming", "subset", "f1")

@@ -25,8 +25,7 @@ from structboost.inference.ranking import (
     violated_pair_weights,
     weigh_pairs,
 )
-from structboost.tasks.base import exchange
-from structboost.tasks.checks import as_array, checked_features
+from structboost.tasks.base import as_array, checked_features, exchange
 from structboost.validation import SparseRows, shown
 
 # Largest relevance that is a grade, of exponential gain.

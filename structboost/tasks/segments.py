@@ -14,8 +14,7 @@ from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of
-from structboost.tasks.base import alone, indicator
-from structboost.tasks.checks import as_array, checked_features, penalties
+from structboost.tasks.base import alone, as_array, checked_features, indicator, penalties
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 _LOSSES = ("tokens", "segments")

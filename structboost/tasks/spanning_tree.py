@@ -14,8 +14,7 @@ from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError
 from structboost.inference.spanning_tree import best_arborescences, sum_arborescences
-from structboost.tasks.base import BatchTask
-from structboost.tasks.checks import checked_features, whole_vector
+from structboost.tasks.base import BatchTask, checked_features, whole_vector
 from structboost.tasks.matching import CandidatePairs, PairTask, shape_of
 from structboost.validation import checked_flag, shown
 

@@ -18,8 +18,7 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import node_pairs, not_negative
 from structboost.inference.superpixel_crf import alpha_expansion_labels
-from structboost.tasks.base import exchange, indicator
-from structboost.tasks.checks import check_has, checked_labels, passes
+from structboost.tasks.base import check_has, checked_labels, exchange, indicator, passes
 from structboost.validation import checked_flag, checked_whole_number
 
 Labels = IntArray

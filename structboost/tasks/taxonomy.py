@@ -13,7 +13,7 @@ from structboost._typing import FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.runtime.memory import check_memory
 from structboost.tasks.classes import CodeTask
-from structboost.tasks.hierarchy_forms import LabelHierarchy, read_hierarchy
+from structboost.tasks.hierarchical import LabelHierarchy, read_hierarchy
 from structboost.validation import checked_whole_number, shown
 
 _FEWER_CLASSES = "group the classes, or leave the taxonomy out"
@@ -80,7 +80,7 @@ def label_tree(taxonomy: Any, classes: Sequence[Hashable]) -> LabelTree:
     Parameters
     ----------
     taxonomy : nested dicts, edges, paths or networkx.DiGraph
-        Any form of :mod:`structboost.tasks.hierarchy_forms`, whose leaves are the labels.
+        Any form of :mod:`structboost.tasks.hierarchical`, whose leaves are the labels.
     classes : sequence
         The labels; other leaves are cut off.
 
@@ -194,7 +194,7 @@ class TaxonomyTask(CodeTask):
     ----------
     taxonomy : LabelTree, nested dicts, edges, paths or networkx.DiGraph
         Tree whose leaves are the indices of the classes: ``{"animal": [0, 1], "tree": [2, 3]}``, or
-        another form of :mod:`structboost.tasks.hierarchy_forms`.
+        another form of :mod:`structboost.tasks.hierarchical`.
     n_classes : int, optional
         Number of classes, by default that of the leaves.
 

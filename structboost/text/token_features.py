@@ -19,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import IntArray, override
 from structboost.errors import ModelFileError
 from structboost.faces.sequence_forms import listed_sequences
-from structboost.files.archive import ArchiveFormat
+from structboost.files.archive import ArchiveFormat, Array, Part, Schema
 from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import Array, Part, Schema
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.text.schemes import check_ordered

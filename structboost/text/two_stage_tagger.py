@@ -26,12 +26,18 @@ from structboost.faces.sequence_forms import (
 )
 from structboost.faces.tagger import StructBoostTagger
 from structboost.faces.tokens import tag_indices
-from structboost.files.archive import ArchiveFormat
+from structboost.files.archive import (
+    ArchiveFormat,
+    Array,
+    DamagedFileError,
+    Part,
+    Schema,
+    whole_number,
+)
 from structboost.files.saved import LoadedFromFile
-from structboost.files.schema import Array, DamagedFileError, Part, Schema, whole_number
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
-from structboost.selection.cross_fitting import cross_fit
+from structboost.selection.folds import cross_fit
 from structboost.validation import (
     checked_n_jobs,
     checked_weights,

@@ -1,3 +1,3 @@
 """Public names, and where each is defined, for type checkers."""
 
-from .thinned_model import ThinnedModel as ThinnedModel
+from .thin import ThinnedModel as ThinnedModel

@@ -1,6 +1,6 @@
 """Trackers that follow a box through a video, with their input, output and evaluation."""
 
-from structboost.runtime.extras import require
+from structboost.runtime.registry import require
 
 require("vision", __name__)
 

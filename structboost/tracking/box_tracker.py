@@ -14,24 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.tracking.box_features import ColourPalette, Planes, box_features, frame_planes
-from structboost.tracking.object_motion import (
-    ObjectMotion,
-    RotatedView,
-    Rotation,
-    object_motion,
-    rotated_view,
-)
 from structboost.tracking.object_search import (
     SMALLEST_SIDE,
     WORKING_SIZE,
     BoxMatch,
+    ObjectMotion,
     Recognition,
+    RotatedView,
+    Rotation,
     best_box,
     best_box_in_piece,
+    object_motion,
     resized,
+    rotated_view,
     size_of,
     training_boxes,
 )

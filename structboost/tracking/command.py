@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.files.outputs import check_outputs
+from structboost.files.atomic_write import check_outputs
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray
 from structboost.files.atomic_write import checked_path, write_whole
-from structboost.runtime.extras import require
+from structboost.runtime.registry import require
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.video import VideoError
 from structboost.validation import checked_list, checked_numbers, shown

@@ -21,9 +21,8 @@ import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from structboost.files.atomic_write import checked_path, whole_file
-from structboost.files.outputs import check_writable
-from structboost.runtime.described import Described
+from structboost.files.atomic_write import check_writable, checked_path, whole_file
+from structboost.runtime.called_class import Described
 from structboost.validation import checked_positive, is_whole, shown
 from structboost.vision.images import (
     Pixels,

@@ -7,7 +7,6 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "engines": ["Engine", "Layout", "Threads", "Workers"],
-    "processes": ["Processes"],
+    "engines": ["Engine", "Layout", "Processes", "Threads", "Workers"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -2,6 +2,6 @@
 
 from .engines import Engine as Engine
 from .engines import Layout as Layout
+from .engines import Processes as Processes
 from .engines import Threads as Threads
 from .engines import Workers as Workers
-from .processes import Processes as Processes

@@ -12,15 +12,15 @@ from os import PathLike
 from typing import Any, Self
 
 from structboost._typing import override
-from structboost.contract.one_output import warn_of_one_output
+from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.files.checkpoint import Checkpoint, saved_choice
-from structboost.learners.families import WeakLearners, alternatives, works_in_threads
 from structboost.learners.pricing import PricingRule
+from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
 from structboost.objectives.base import Formulation
-from structboost.objectives.held_out import saved_temperature
+from structboost.objectives.master import saved_temperature
 from structboost.objectives.registry import FORMULATIONS, formulation_of, without_objective
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.blas import one_blas_thread
@@ -28,9 +28,8 @@ from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
-from structboost.selection.scoring import Score
-from structboost.training.choice_of_c import ChosenC, choose_C, what_is_chosen
-from structboost.training.empty_models import warn_of_empty_models
+from structboost.selection.held_out import Score
+from structboost.training.choice_of_c import ChosenC, choose_C, warn_of_empty_models, what_is_chosen
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
 from structboost.training.history import (

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.parts import PartKind
-from structboost.files.schema import (
+from structboost.files.archive import (
     Array,
     DamagedFileError,
     damaged_content,
@@ -21,8 +21,7 @@ from structboost.files.schema import (
 from structboost.learners.base import Column, WeakLearnerFamily
 from structboost.learners.terms import Term, Terms
 from structboost.model.ensemble import Ensemble, KindEnsemble
-from structboost.objectives.held_out import HeldOut
-from structboost.objectives.master import GrowsRounds, LearnsFromHeldOut, WeightedColumns
+from structboost.objectives.master import GrowsRounds, HeldOut, LearnsFromHeldOut, WeightedColumns
 
 # What a checkpoint holds about the columns.
 COLUMNS_SCHEMA = {name: Array("int64", ("n_live",), low=0) for name in ("live", "idle")}

@@ -21,10 +21,18 @@ from structboost.errors import EngineError, TaskError, count_examples_from
 from structboost.learners.binning import SAMPLED_ROWS, Thresholds, bin_thresholds, sampled_rows
 from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
-from structboost.runtime.extras import require
-from structboost.training.engines import Engine, Layout, Workers
+from structboost.runtime.registry import require
+from structboost.training.engines import (
+    RESUMES,
+    Call,
+    Engine,
+    Failure,
+    Host,
+    Layout,
+    RemoteWorkers,
+    Workers,
+)
 from structboost.training.examples import TrainingSet, kind_of_rows
-from structboost.training.processes import RESUMES, Call, Failure, Host, RemoteWorkers
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard
 from structboost.validation import first_unusable
 

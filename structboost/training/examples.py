@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +19,297 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.calls import stacked_in_order
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
-from structboost.errors import TaskError
-from structboost.learners.binning import Thresholds, bin_thresholds
+from structboost.errors import BinnedTableError, TaskError
+from structboost.files.archive import ArchiveFormat, Array, Arrays, DamagedFileError, Part
+from structboost.files.atomic_write import checked_folder, checked_path, whole_folder
+from structboost.learners.binning import (
+    SAMPLED_ROWS,
+    Thresholds,
+    bin_codes,
+    bin_thresholds,
+    code_dtype,
+)
 from structboost.learners.responses import FeaturesOfRows
 from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
 from structboost.training.engines import Engine
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard, examples_between
-from structboost.training.table_on_disk import BinnedTable, StoredCodes
 from structboost.validation import copied_in_order
+
+_BINS, _CODES = "bins.npz", "codes.npy"
+# Rows that are binned at a time, and have one checksum.
+_ROWS_AT_A_TIME = 1 << 16
+
+
+@dataclass(frozen=True)
+class BinnedTable:
+    """Bins of a feature table on disk with one part per example, as in classification.
+
+    Create it by :meth:`from_array` or :meth:`from_batches`, and pass it to
+    :meth:`structboost.StructBoost.fit` in place of X.  Training reads it from disk step by step.
+
+    Parameters
+    ----------
+    path : str
+        Folder of the table.
+    n_rows : int
+        Number of rows of the table.
+    bins : Thresholds
+        Thresholds of each feature.
+    checksums : ndarray of uint32
+        CRC-32 of the codes of each run of 65,536 rows, which are compared when the rows are first
+        read in training.
+    """
+
+    path: str
+    n_rows: int
+    bins: Thresholds
+    checksums: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.n_rows, self.bins.n_features
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> BinnedTable:
+        """Open an existing table.
+
+        Parameters
+        ----------
+        path : str or path
+            Folder of the table.
+
+        Returns
+        -------
+        table : BinnedTable
+            Table whose codes stay on disk.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such folder.
+        BinnedTableError
+            If the folder is not a table, or is damaged.
+        """
+        folder = checked_path(path)
+        if not folder.is_dir():
+            raise FileNotFoundError(f"There is no binned table {path}.")
+        with _FORMAT.damage(path):
+            _, arrays = _FORMAT.read(folder / _BINS)
+            checksums = arrays["checksums"]
+            bins = Thresholds(arrays["thresholds"], arrays["indptr"], arrays["feature"])
+            if not np.isin(np.diff(bins.feature, prepend=-1), (0, 1)).all():
+                raise DamagedFileError("its columns are not in the order of their features")
+            codes = _mapped_codes(folder, bins)
+            n_rows = int(codes.shape[1])
+            if len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
+                raise DamagedFileError("its codes have other rows than its checksums")
+        return cls(str(folder.resolve()), n_rows, bins, checksums)
+
+    @classmethod
+    def from_array(cls, path: str | PathLike[str], features: NDArray[Any]) -> BinnedTable:
+        """Bin an array, which may be a memory map, as training in memory would.
+
+        Parameters
+        ----------
+        path : str or path
+            Folder to create; it must not exist.
+            features : ndarray, shape (n_rows, n_features)
+            Numbers; NaN where they are missing.
+
+        Raises
+        ------
+        FileExistsError
+            If ``path`` exists.
+        TaskError
+            If a feature is infinite.
+        """
+        n_rows = len(features)
+        stretches = (features[a : a + _ROWS_AT_A_TIME] for a in range(0, n_rows, _ROWS_AT_A_TIME))
+        return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features, exact=None))
+
+    @classmethod
+    def from_batches(
+        cls, path: str | PathLike[str], batches: Iterable[Any], n_rows: int
+    ) -> BinnedTable:
+        """Bin batches of rows in one pass over them.
+
+        Parameters
+        ----------
+        path : str or path
+            Folder to create; it must not exist.
+            batches : iterable
+            Arrays of shape (n, n_features), or Arrow record batches of numeric columns. The
+            thresholds come from the first 262,144 rows, which should be representative.
+        n_rows : int
+            Total number of rows.
+
+        Raises
+        ------
+        FileExistsError
+            If ``path`` exists.
+        BinnedTableError
+            If the batches have another number of rows, or differ in their number of features.
+        TaskError
+            If a feature is infinite.
+        """
+        arrays = _arrays(batches)
+        first: list[NDArray[Any]] = []
+        for array in arrays:
+            first.append(array)
+            if sum(map(len, first)) >= SAMPLED_ROWS:
+                break
+        if not first:
+            raise BinnedTableError("batches is empty; give at least one batch.")
+        bins = bin_thresholds(np.concatenate(first)[:SAMPLED_ROWS], exact=None)
+        return _write(checked_folder(path), chain(first, arrays), n_rows, bins)
+
+
+@dataclass(frozen=True)
+class StoredCodes:
+    """Rows ``first <= p < last`` of a table on disk, opened where they are needed."""
+
+    table: BinnedTable
+    first: int
+    last: int
+
+    def codes(self, bins: Thresholds) -> NDArray[Any]:
+        """Return codes, shape (n_columns, n_rows), as a memory map that is read once and checked.
+
+        Compiled code writes at addresses from codes, so none may be beyond the bins of its
+        feature.  BinnedTableError if codes are damaged.
+        """
+        table = self.table
+        with _FORMAT.damage(table.path):
+            codes = _mapped_codes(Path(table.path), table.bins)
+            if codes.shape[1] != table.n_rows:
+                raise DamagedFileError("its codes have other rows than when it was opened")
+            for run in range(self.first // _ROWS_AT_A_TIME, -(-self.last // _ROWS_AT_A_TIME)):
+                self._check(run, codes[:, run * _ROWS_AT_A_TIME : (run + 1) * _ROWS_AT_A_TIME])
+        return codes[:, self.first : self.last]
+
+    def rows(self) -> NDArray[Any]:
+        """Raise an error, because a table holds bins only."""
+        raise NotImplementedError("A BinnedTable holds bins only.")
+
+    def _check(self, run: int, codes: NDArray[Any]) -> None:
+        if _crc(codes) != self.table.checksums[run]:
+            raise DamagedFileError(
+                f"the codes of the rows from {run * _ROWS_AT_A_TIME} on are not those written"
+            )
+        if codes.size and (codes.max(axis=1) >= self.table.bins.n_bins).any():
+            raise DamagedFileError("it has codes beyond the bins of their feature")
+
+
+def _write(
+    path: Path, stretches: Iterable[NDArray[Any]], n_rows: int, bins: Thresholds
+) -> BinnedTable:
+    """Write thresholds and codes into a folder, whole or not at all."""
+    dtype, checksums = np.dtype(code_dtype(bins)), []
+    with whole_folder(path) as building:
+        # A memory map is not used, because on a full disk it ends Python with SIGBUS where writing
+        # raises OSError.
+        with (building / _CODES).open("xb") as file:
+            layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
+            np.lib.format.write_array_header_1_0(file, layout)
+            start = file.tell()
+            for first, stretch in _in_runs(stretches, n_rows):
+                codes = bin_codes(stretch, bins)
+                checksums.append(_crc(codes))
+                for f, of_feature in enumerate(codes):
+                    file.seek(start + (f * n_rows + first) * dtype.itemsize)
+                    file.write(of_feature.data)
+            file.flush()
+            os.fsync(file.fileno())
+        arrays: Arrays = {
+            "thresholds": bins.values,
+            "indptr": bins.indptr,
+            "feature": bins.feature,
+            "checksums": np.array(checksums, np.uint32),
+        }
+        _FORMAT.write(building / _BINS, {}, arrays)
+    return BinnedTable(str(path.resolve()), n_rows, bins, arrays["checksums"])
+
+
+def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
+    """Map the codes of a table, of the type and width of its thresholds."""
+    codes: NDArray[Any] = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
+    if not isinstance(codes, np.memmap) or codes.ndim != 2 or codes.dtype != code_dtype(bins):
+        raise DamagedFileError("its codes are of another type than its thresholds need")
+    whole = (folder / _CODES).stat().st_size == codes.offset + codes.nbytes
+    if codes.shape[0] != bins.n_columns or not codes.flags.c_contiguous or not whole:
+        raise DamagedFileError("its codes do not fit its thresholds")
+    return codes
+
+
+def _crc(codes: NDArray[Any]) -> int:
+    """Compute the CRC-32 of the codes of a run of rows, feature after feature."""
+    crc = 0
+    for of_feature in codes:
+        crc = zlib.crc32(of_feature.data, crc)
+    return crc
+
+
+_ARRAYS = {
+    "thresholds": Array("float64", ("n_thresholds",)),
+    "indptr": Array("int64", ("n_pointers",), ends="n_thresholds"),
+    "feature": Array("int64", ("n_pointers - 1",), low=0),
+    "checksums": Array("uint32", ("n_runs",)),
+}
+_FORMAT = ArchiveFormat(
+    name="structboost-binned-table",
+    version=1,
+    what="binned table",
+    error=BinnedTableError,
+    remedy="make the table again",
+    schema=lambda header, names: {"": Part(_ARRAYS)},
+)
+
+
+def _arrays(batches: Iterable[Any]) -> Iterator[NDArray[Any]]:
+    """Convert batches of rows to matrices of one width, Arrow batches column by column."""
+    n_features = None
+    for i, batch in enumerate(batches):
+        if hasattr(batch, "num_columns"):
+            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+            array = np.column_stack(columns)
+        else:
+            array = np.asarray(batch)
+        if array.ndim != 2 or n_features not in (None, array.shape[1]):
+            raise BinnedTableError(
+                f"Batch {i} has shape {array.shape}; the first had {n_features} features."
+            )
+        n_features = array.shape[1]
+        yield array
+
+
+def _in_runs(batches: Iterable[NDArray[Any]], n_rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
+    first, waiting, n_waiting = 0, [], 0
+    for batch in batches:
+        waiting.append(batch)
+        n_waiting += len(batch)
+        if first + n_waiting > n_rows:
+            raise BinnedTableError(
+                f"The batches have more than n_rows={n_rows} rows; give their number."
+            )
+        if n_waiting >= _ROWS_AT_A_TIME:
+            rows = np.concatenate(waiting)
+            n_waiting %= _ROWS_AT_A_TIME
+            whole = len(rows) - n_waiting
+            for start in range(0, whole, _ROWS_AT_A_TIME):
+                yield first + start, rows[start : start + _ROWS_AT_A_TIME]
+            first, waiting = first + whole, [rows[whole:]]
+    if first + n_waiting != n_rows:
+        raise BinnedTableError(
+            f"The batches have {first + n_waiting} rows, n_rows is {n_rows}; give their number."
+        )
+    if n_waiting:
+        yield first, np.concatenate(waiting)
 
 
 class TrainingSet(ABC):

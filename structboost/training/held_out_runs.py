@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.objectives.held_out import Temperature, fitted_temperature
-from structboost.objectives.master import LearnsFromHeldOut
+from structboost.objectives.master import LearnsFromHeldOut, Temperature, fitted_temperature
 from structboost.training.boosting import StructBoost, run_without_model
 from structboost.training.loop import Loop
 

@@ -9,7 +9,7 @@
         add the new columns;  master.solve() or booster.step()
 
 The loop sees its plug-ins (master or booster, families of weak learners, pricing rule) by their
-contracts only.  A round hands to the next one plain :class:`~structboost.training.state.State`.
+contracts only.  A round hands to the next one plain :class:`~structboost.training.history.State`.
 """
 
 from __future__ import annotations
@@ -31,23 +31,33 @@ from structboost.files.checkpoint import CheckpointFile, identity_of
 from structboost.learners.pricing import Priced, single
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Problem
-from structboost.objectives.held_out import Temperature
 from structboost.objectives.master import (
     Booster,
     GrowsRounds,
     LearnsFromHeldOut,
     RestrictedMaster,
+    Temperature,
     WeightedColumns,
 )
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.columns import ColumnRegistry
-from structboost.training.examples import ArrayTrainingSet, TableTrainingSet, TrainingSet
-from structboost.training.history import Record, contradicts, record, relative_gap
+from structboost.training.examples import (
+    ArrayTrainingSet,
+    BinnedTable,
+    TableTrainingSet,
+    TrainingSet,
+)
+from structboost.training.history import (
+    Record,
+    RunCheckpoint,
+    State,
+    contradicts,
+    record,
+    relative_gap,
+)
 from structboost.training.oracle import ShardedOracle
 from structboost.training.plan import Plan
 from structboost.training.shards import FeaturesInShards
-from structboost.training.state import RunCheckpoint, State
-from structboost.training.table_on_disk import BinnedTable
 from structboost.validation import check_examples, checked_example_weights, shown
 
 # Called with each record.  Training ends if it returns True or a key of ENDINGS.

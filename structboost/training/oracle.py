@@ -13,8 +13,8 @@ from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import StackedParts
-from structboost.files.schema import Array, DamagedFileError, Part, Schema, below
-from structboost.learners.block_measures import BlockMeasure, block_measure
+from structboost.files.archive import Array, DamagedFileError, Part, Schema, below
+from structboost.learners.responses import BlockMeasure, block_measure
 from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import Cut, CutOracle
 from structboost.runtime.blocks import PYTHON_EXAMPLES, blocks_of, tree_runs

@@ -11,8 +11,8 @@ import numpy as np
 from structboost.contract.task import Task, check_is_task
 from structboost.files.checkpoint import Checkpoint
 from structboost.learners.base import WeakLearnerFamily
-from structboost.learners.families import WeakLearners, checked_members, families_of
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
+from structboost.learners.registry import WeakLearners, checked_members, families_of
 from structboost.objectives.base import Formulation
 from structboost.training.engines import Engine
 from structboost.training.examples import TrainingSet

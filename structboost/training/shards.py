@@ -19,14 +19,16 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
 from structboost.learners.binning import Thresholds, bin_codes
-from structboost.learners.block_measures import BlockMeasure, add_measure, block_measure
 from structboost.learners.responses import (
+    BlockMeasure,
     FeaturesOfRows,
     Responses,
     ResponsesInShard,
     ShardFeatures,
     SparseResponses,
     StoredResponses,
+    add_measure,
+    block_measure,
 )
 from structboost.learners.terms import Terms
 from structboost.runtime.blocks import Blocks, tree_sum

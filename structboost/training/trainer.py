@@ -28,7 +28,7 @@ from structboost.model.ensemble import (
     model_scores,
     read_model,
 )
-from structboost.objectives.held_out import saved_temperature
+from structboost.objectives.master import saved_temperature
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (
     by_position,
@@ -55,7 +55,7 @@ class Trainer(SavedToFile, BaseEstimator):
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     ending_ : str
-        Reason why the fit ended (:class:`structboost.training.state.State`).
+        Reason why the fit ended (:class:`structboost.training.history.State`).
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
     """

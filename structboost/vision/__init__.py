@@ -3,6 +3,6 @@
 Colours are RGB.
 """
 
-from structboost.runtime.extras import require
+from structboost.runtime.registry import require
 
 require("vision", __name__)

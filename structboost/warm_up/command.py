@@ -30,8 +30,8 @@ from structboost.learners.registry import FAMILIES
 from structboost.objectives.registry import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import cache_folders
-from structboost.runtime.extras import EXTRAS, is_installed
 from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.runtime.registry import EXTRAS, is_installed
 
 _rng = np.random.default_rng(0)
 _X = _rng.normal(size=(60, 3))

@@ -16,7 +16,7 @@ from structboost import (
 from structboost.contract.parts import stack_parts
 from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
-from structboost.training.processes import Failure
+from structboost.training.engines import Failure
 from tests.helpers.choose import Choose
 from tests.helpers.listed_outputs import Listed
 from tests.training.test_engines import ChainTask, problem

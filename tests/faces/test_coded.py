@@ -28,7 +28,7 @@ from structboost.objectives.master import RestrictedMaster
 from structboost.objectives.norm_bounded import NormBoundedMaster
 from structboost.objectives.stage_wise import StageWiseBooster
 from structboost.tasks import CodedTask
-from structboost.tasks.codings import coding_matrix, exhaustive_code, random_column
+from structboost.tasks.classes import coding_matrix, exhaustive_code, random_column
 from tests.helpers.problems import problem_of
 from tests.helpers.scikit_learn import check_battery
 

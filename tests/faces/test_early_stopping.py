@@ -15,7 +15,7 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.errors import InterruptedFitWarning
-from structboost.faces.early_stopping import EarlyStopping
+from structboost.faces.recipe import EarlyStopping
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

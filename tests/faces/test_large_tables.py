@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structboost import StructBoostClassifier
-from structboost.tasks import tables
+from structboost.tasks import base
 
 
 def _examples(n=240):
@@ -41,7 +41,7 @@ def test_models_of_large_tables_are_the_same(parameters, monkeypatch):
         X[::5, 1] = np.nan
     model = StructBoostClassifier(random_state=0, **parameters)
     expected = model.fit(X, y, weights).decision_function(X)
-    monkeypatch.setattr(tables, "_MOST_COPIED", 1)
+    monkeypatch.setattr(base, "_MOST_COPIED", 1)
     np.testing.assert_array_equal(model.fit(X, y, weights).decision_function(X), expected)
 
 
@@ -50,13 +50,13 @@ def test_a_run_on_a_large_table_resumes(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     expected = StructBoostClassifier(max_iter=20).fit(X, y, weights).decision_function(X)
     StructBoostClassifier(max_iter=10, checkpoint=path).fit(X, y, weights)
-    monkeypatch.setattr(tables, "_MOST_COPIED", 1)
+    monkeypatch.setattr(base, "_MOST_COPIED", 1)
     model = StructBoostClassifier(max_iter=20, checkpoint=path).fit(X, y, weights)
     np.testing.assert_array_equal(model.decision_function(X), expected)
 
 
 def test_trees_on_a_large_table_take_less_memory_than_a_copy_of_it(monkeypatch):
-    monkeypatch.setattr(tables, "_MOST_COPIED", 1)
+    monkeypatch.setattr(base, "_MOST_COPIED", 1)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 100))
     y = X[:, 0] > 0

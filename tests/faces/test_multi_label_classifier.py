@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from structboost import StructBoostMultiLabelClassifier
 from structboost.errors import EmptyModelWarning
 from structboost.selection import structured_scorer
-from structboost.tasks.hierarchy_forms import check_order
+from structboost.tasks.hierarchical import check_order
 from tests.helpers.scikit_learn import check_battery
 
 NAMES = np.array(["cat", "dog", "fish"])

@@ -6,7 +6,7 @@ import pytest
 from structboost import StructBoostTagger
 from structboost.contract.parts import StackedParts
 from structboost.faces import tagger
-from structboost.faces.outside_offset import chosen_offset
+from structboost.faces.tag_prediction import chosen_offset
 from structboost.selection import Fold
 from structboost.tasks import ChainTask
 from structboost.text import TwoStageTagger

@@ -17,7 +17,7 @@ from structboost.contract.parts import StackedParts
 from structboost.faces import stage_wise
 from structboost.model.ensemble import model_scores
 from structboost.objectives import StageWiseLikelihood
-from structboost.objectives.softmax_link import SoftmaxLink
+from structboost.objectives.base import SoftmaxLink
 
 X, Y = make_classification(
     400, 8, n_informative=4, n_classes=3, flip_y=0.3, random_state=1, shuffle=True

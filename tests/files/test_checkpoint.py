@@ -12,7 +12,7 @@ from structboost.objectives import Exponential
 from structboost.objectives.master import RestrictedMaster
 from structboost.objectives.one_slack import OneSlackMaster
 from structboost.runtime import blocks
-from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import CutPool
 from structboost.validation import SparseRows
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.training.test_engines import classes, what_was_learned

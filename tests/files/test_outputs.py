@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from structboost.files.outputs import (
+from structboost.files.atomic_write import (
     OutputError,
     check_folder,
     check_outputs,

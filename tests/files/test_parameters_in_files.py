@@ -16,7 +16,7 @@ from structboost import (
 )
 from structboost.faces.columns import Columns
 from structboost.faces.saved import plain_parameters, restored_parameters
-from structboost.files.schema import DamagedFileError
+from structboost.files.archive import DamagedFileError
 from tests.helpers.damaged_files.kinds import plain
 
 RNG = np.random.default_rng(0)

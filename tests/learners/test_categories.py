@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.errors import TaskError
+from structboost.learners.binning import flags_of, number_of, words_of
 from structboost.learners.category import CategoryFamily
-from structboost.learners.category_sets import flags_of, number_of, words_of
-from structboost.learners.families import with_categories
+from structboost.learners.registry import with_categories
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_growth import fill_leaf_indices
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from structboost.learners.category_sets import BY_SET, N_WORDS
+from structboost.learners.binning import BY_SET, N_WORDS
 from structboost.learners.tree import Tree, TreeFamily
 from tests.helpers.listed_trees import comparable
 

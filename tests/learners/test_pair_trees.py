@@ -15,9 +15,9 @@ from structboost import (
     StructBoostRanker,
 )
 from structboost.faces.tables import later_table
-from structboost.files.schema import DamagedFileError
+from structboost.files.archive import DamagedFileError
 from structboost.learners import PairTreeFamily
-from structboost.learners.pair_tables import PairTables
+from structboost.learners.tree_table import PairTables
 from tests.helpers.listed_trees import drawn_table, functions_of, grid_of, listed_trees
 from tests.helpers.problems import class_margins, full_optimum
 

@@ -7,9 +7,13 @@ from scipy import sparse
 from structboost.contract.measures import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
-from structboost.learners.block_measures import block_measure
 from structboost.learners.linear_function import FunctionResponses
-from structboost.learners.responses import ResponsesInShard, SparseResponses, StoredResponses
+from structboost.learners.responses import (
+    ResponsesInShard,
+    SparseResponses,
+    StoredResponses,
+    block_measure,
+)
 from structboost.learners.stump import Stump, StumpResponses
 from structboost.learners.terms import Terms
 from structboost.learners.union import UnionCodes, UnionResponses

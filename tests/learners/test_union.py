@@ -18,10 +18,10 @@ from structboost import (
     StructBoostClassifier,
 )
 from structboost.errors import TaskError
-from structboost.files.schema import DamagedFileError
+from structboost.files.archive import DamagedFileError
 from structboost.learners.category import CategoryFamily
-from structboost.learners.families import alternatives
 from structboost.learners.linear_function import LinearFunctionFamily
+from structboost.learners.registry import alternatives
 from structboost.learners.stump import StumpFamily, StumpTable
 from structboost.learners.tree import TreeFamily
 from structboost.learners.union import UnionFamily, UnionTable

@@ -13,9 +13,8 @@ from structboost import StructBoostTagger
 from structboost.errors import TaskError
 from structboost.linear.chain import DualChain, PrimalChain, chain_problem
 from structboost.linear.chain_passes import slopes_of, space_of_pass
-from structboost.linear.designs import SameColumns
+from structboost.linear.designs import ElasticNet, SameColumns
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.linear.problem import ElasticNet
 from structboost.tasks.chain import ChainTask, Stretch, labelled_stretches
 
 N_FEATURES, N_STEP_FEATURES, N_TAGS = 6, 4, 3

@@ -13,7 +13,7 @@ from structboost import ChainTask
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import InterruptedFitWarning, TaskError
 from structboost.learners import active_features
-from structboost.linear import svm_run
+from structboost.linear import structured_svm
 from structboost.linear.designs import designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
@@ -335,8 +335,8 @@ def test_first_passes_in_runs_lead_to_the_same_optimum(monkeypatch):
     plain = model.fit(rows, Y).objective_
     n_plain = model.history_[-1]["oracle_calls"]
     assert n_plain == len(model.history_)
-    monkeypatch.setattr(svm_run, "_MANY_EXAMPLES", 10)
-    monkeypatch.setattr(svm_run, "_RUNS", 7)
+    monkeypatch.setattr(structured_svm, "_MANY_EXAMPLES", 10)
+    monkeypatch.setattr(structured_svm, "_RUNS", 7)
     model.fit(rows, Y)
     assert model.objective_ == pytest.approx(plain, rel=2e-6)
     assert model.history_[-1]["gap"] <= 1e-6

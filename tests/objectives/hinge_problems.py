@@ -12,10 +12,10 @@ from structboost import MulticlassTask
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Problem
 from structboost.objectives.m_slack import MSlack
-from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
 from structboost.tasks import CodedTask
-from structboost.tasks.codings import exhaustive_code
+from structboost.tasks.classes import exhaustive_code
 from structboost.training.engines import Threads
 from structboost.training.examples import ArrayTrainingSet
 from structboost.training.oracle import ShardedOracle

@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 
 from structboost import RankingTask, StructBoost
 from structboost.errors import EmptyModelWarning
-from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
-from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import CutPool
 from structboost.solvers.proximal_step import _proximal_step
 from tests.helpers.listed_outputs import Choose
 from tests.objectives.hinge_problems import MASTERS, given_columns

@@ -14,9 +14,8 @@ from structboost import ChainTask, RankingTask, StructBoost, Task
 from structboost.contract.calls import separation_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
-from structboost.objectives import slack_program
-from structboost.objectives.slack_oracle import SlackOracle
-from structboost.objectives.slack_program import SlackProgramMaster
+from structboost.objectives import m_slack
+from structboost.objectives.m_slack import SlackOracle, SlackProgramMaster
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from tests.objectives.hinge_problems import given_columns
 
@@ -227,8 +226,8 @@ def test_constraints_below_the_worst_are_added_where_those_are_in_the_program(mo
     trainer = StructBoost(RankingTask(), formulation="m_slack", C=5.0, tol=1e-4)
     expected = trainer.fit(X, Y).objective_
     # The pairs looked at are few, and those in the program may stay violated, at their slacks.
-    monkeypatch.setattr(slack_program, "_MIN_NEW_ROWS", 1)
-    monkeypatch.setattr(slack_program, "_MAX_SOLVES", 60)
+    monkeypatch.setattr(m_slack, "_MIN_NEW_ROWS", 1)
+    monkeypatch.setattr(m_slack, "_MAX_SOLVES", 60)
     trainer.fit(X, Y)
     assert trainer.history_[-1]["certified"]
     assert trainer.objective_ == pytest.approx(expected, rel=1e-3)

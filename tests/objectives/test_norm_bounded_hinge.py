@@ -15,9 +15,9 @@ from structboost import (
     StructBoost,
 )
 from structboost.learners.pricing import BestCode, SharedOverChannels
-from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask
-from structboost.tasks.codings import exhaustive_code
+from structboost.tasks.classes import exhaustive_code
 from tests.objectives.hinge_problems import TASKS, full_program, margins_of
 
 FACES = [

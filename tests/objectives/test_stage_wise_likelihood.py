@@ -17,9 +17,9 @@ from structboost.objectives import (
     StageWiseLikelihood,
     StageWiseRandomField,
     StageWiseRanking,
-    stage_wise_likelihood,
+    stage_wise,
 )
-from structboost.objectives.held_out import HeldOut, fitted_temperature, saved_temperature
+from structboost.objectives.master import HeldOut, fitted_temperature, saved_temperature
 from tests.helpers.problems import problem_of
 
 TREES = partial(TreeFamily, depth=3, confident=True, row_fraction=0.5, random_state=0)
@@ -192,7 +192,7 @@ def test_a_column_that_is_chosen_again_steps_on():
 def test_losses_in_pieces_give_the_same_temperature(n_classes, monkeypatch):
     X, y = examples(n_classes, 300, flip_y=0.3)
     whole = StructBoostClassifier(max_iter=30).fit(X, y)
-    monkeypatch.setattr(stage_wise_likelihood, "_EXAMPLES_AT_ONCE", 7)
+    monkeypatch.setattr(stage_wise, "_EXAMPLES_AT_ONCE", 7)
     pieces = StructBoostClassifier(max_iter=30).fit(X, y)
     assert whole.temperature_ != 1.0
     assert pieces.temperature_ == whole.temperature_

@@ -26,7 +26,7 @@ from structboost import (
     StructBoostTagger,
     StructuredSVM,
 )
-from structboost.runtime import elsewhere
+from structboost.runtime import called_class
 from structboost.runtime.called_class import parameters_of
 
 X = np.random.default_rng(0).normal(size=(120, 3))
@@ -197,10 +197,10 @@ def test_no_name_of_the_table_is_one_of_a_face_that_gets_advice_on_it():
         cls = getattr(structboost, name)
         advised = {
             other
-            for other, (needed, _) in elsewhere._ADVICE_ON.items()
+            for other, (needed, _) in called_class._ADVICE_ON.items()
             if not needed or hasattr(cls, needed)
         }
-        assert not (advised | {*elsewhere._TARGETS} - {"loss"}) & {*dir(cls)}, name
+        assert not (advised | {*called_class._TARGETS} - {"loss"}) & {*dir(cls)}, name
 
 
 def test_fit_names_its_rounds_and_the_losses_of_early_stopping():

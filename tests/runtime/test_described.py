@@ -20,7 +20,7 @@ from structboost import (
 )
 from structboost.decisions import GridPath, Knapsack
 from structboost.objectives import Formulation
-from structboost.runtime.described import Described
+from structboost.runtime.called_class import Described
 
 PACKAGES = [
     structboost,

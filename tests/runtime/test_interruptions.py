@@ -20,8 +20,7 @@ from structboost import MulticlassTask, StructBoost, StructBoostClassifier, Stru
 from structboost.errors import InterruptedFitWarning
 from structboost.faces import stage_wise
 from structboost.objectives import Exponential
-from structboost.objectives.norm_bounded import NormBounded
-from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted
 from structboost.tracking import StructBoostTracker
 from tests.helpers.interruptions import ENDS, interrupted_run, noisy

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import softmax
 
 from structboost.errors import ModelFileError
-from structboost.files.schema import DamagedFileError
+from structboost.files.archive import DamagedFileError
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.segmentation.crf import (
     CRFModel,

@@ -16,13 +16,15 @@ from structboost.segmentation.descriptors import (
     StoredImages,
     adjacency,
     describe,
+    gradient_planes,
+    integral,
     label_counts,
     learn_codebook,
+    patch_cells,
     region_means,
     superpixels,
     word_histograms,
 )
-from structboost.segmentation.patch_planes import gradient_planes, integral, patch_cells
 from structboost.segmentation.synthetic_images import make_synthetic_images
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)

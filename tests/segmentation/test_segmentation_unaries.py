@@ -13,10 +13,10 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from structboost.files.schema import Part, checked_arrays
+from structboost.files.archive import Part, checked_arrays
 from structboost.segmentation import OwnUnaries, Segmenter
+from structboost.segmentation.crf import pairwise_potentials, true_labels
 from structboost.segmentation.descriptors import describe, label_counts, region_means
-from structboost.segmentation.potentials import pairwise_potentials, true_labels
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import (
     ALL,

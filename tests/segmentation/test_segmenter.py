@@ -12,8 +12,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from structboost.segmentation import CRFSettings, LabelMap, Segmenter, UnarySettings
+from structboost.segmentation.crf import unary_potentials
 from structboost.segmentation.descriptors import describe
-from structboost.segmentation.potentials import unary_potentials
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.synthetic_images import make_synthetic_images
 from tests.helpers.photographs import QUICK, agreement

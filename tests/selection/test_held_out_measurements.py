@@ -13,13 +13,14 @@ from structboost.contract import StackedParts
 from structboost.contract.calls import mean_loss, predictions
 from structboost.selection import Fold
 from structboost.selection.held_out import (
+    checked_score,
     is_constant,
     measured_scores,
     scaled_hinge,
     scaled_log_loss,
     scaled_surrogate,
+    score_by,
 )
-from structboost.selection.scoring import checked_score, score_by
 
 TASK, INPUTS = MulticlassTask(4), np.zeros((30, 1))
 

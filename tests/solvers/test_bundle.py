@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from structboost.errors import SolverError
 from structboost.solvers.bundle import Bundle
-from structboost.solvers.cut_pool import CutPool
+from structboost.solvers.cut_program import CutPool
 
 C, N_COLUMNS = 5.0, 12
 

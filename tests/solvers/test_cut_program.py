@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from structboost.errors import SolverError
-from structboost.solvers.cut_pool import CutPool
-from structboost.solvers.cut_program import CutProgram
+from structboost.solvers.cut_program import CutPool, CutProgram
 
 NORMS = [None, 0.25]
 

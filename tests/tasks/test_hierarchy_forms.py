@@ -16,7 +16,7 @@ from structboost import (
     TaxonomyTask,
 )
 from structboost.objectives import Exponential
-from structboost.tasks.hierarchy_forms import read_hierarchy
+from structboost.tasks.hierarchical import read_hierarchy
 from structboost.tasks.taxonomy import label_tree, saved_tree
 
 networkx = pytest.importorskip("networkx")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost.tasks import tables
-from structboost.tasks.tables import merge_repeated_rows
+from structboost.tasks import base
+from structboost.tasks.base import merge_repeated_rows
 from structboost.validation import OrderedRows
 
 
@@ -16,7 +16,7 @@ from structboost.validation import OrderedRows
 def test_weights_of_repeated_pairs_are_added_up_whatever_the_order_of_rows(
     n_values, keys_at_once, monkeypatch
 ):
-    monkeypatch.setattr(tables, "_KEYS_AT_ONCE", keys_at_once)
+    monkeypatch.setattr(base, "_KEYS_AT_ONCE", keys_at_once)
     rng = np.random.default_rng(0)
     X = rng.integers(n_values, size=(60, 2)).astype(np.float32)
     labels, weights = rng.integers(2, size=60), rng.random(60)
@@ -50,8 +50,8 @@ def test_columns_one_by_one_give_the_order_of_whole_rows(seed, dtype, monkeypatc
     X[:, 0] = X[0, 0] if seed % 2 else X[:, 0]
     labels, weights = rng.integers(2, size=80), np.ones(80)
     expected = merge_repeated_rows(X, labels, weights)
-    monkeypatch.setattr(tables, "_MANY_ROWS", 2)
-    monkeypatch.setattr(tables, "_FIRST_COLUMNS", 1 + seed % 3)
+    monkeypatch.setattr(base, "_MANY_ROWS", 2)
+    monkeypatch.setattr(base, "_FIRST_COLUMNS", 1 + seed % 3)
     for a, b in zip(merge_repeated_rows(X, labels, weights), expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -62,7 +62,7 @@ def test_rows_of_a_large_table_are_read_in_order_without_a_copy(n_values, monkey
     X = rng.integers(n_values, size=(60, 3)).astype(np.float64)
     labels, weights = rng.integers(2, size=60), np.ones(60)
     expected, *others = merge_repeated_rows(X, labels, weights)
-    monkeypatch.setattr(tables, "_MOST_COPIED", 1)
+    monkeypatch.setattr(base, "_MOST_COPIED", 1)
     rows, *again = merge_repeated_rows(X, labels, weights)
     assert isinstance(rows, OrderedRows)
     assert rows.table is X

@@ -10,8 +10,14 @@ from skimage import data
 from structboost.inference.boxes import overlaps
 from structboost.tracking import StructBoostTracker
 from structboost.tracking.box_features import frame_planes
-from structboost.tracking.object_motion import ObjectMotion, Rotation, object_motion, rotated_view
-from structboost.tracking.object_search import best_box, resized
+from structboost.tracking.object_search import (
+    ObjectMotion,
+    Rotation,
+    best_box,
+    object_motion,
+    resized,
+    rotated_view,
+)
 
 SCENE = np.ascontiguousarray(data.coffee()[:240, 100:420])
 FACE = np.ascontiguousarray(data.astronaut()[8:168, 150:310])

@@ -11,7 +11,7 @@ import pytest
 from av.video.stream import VideoStream
 from PIL import Image
 
-from structboost.files.outputs import OutputError
+from structboost.files.atomic_write import OutputError
 from structboost.tracking import video
 from structboost.tracking.drawing import TRUTH_COLOUR, contact_sheet, draw_box, tracker_colours
 from structboost.tracking.synthetic_clip import make_synthetic_clip

@@ -29,8 +29,7 @@ from structboost.objectives import (
     LogLoss,
 )
 from structboost.objectives.m_slack import MSlack
-from structboost.objectives.norm_bounded import NormBounded
-from structboost.objectives.norm_bounded_hinge import NormBoundedHinge
+from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
 from structboost.objectives.stage_wise import StageWise
 from structboost.runtime import blocks

@@ -16,7 +16,8 @@ from structboost import BinaryTask, Checkpoint, MulticlassTask, RankingTask, Str
 from structboost.errors import EngineError, TaskError
 from structboost.runtime import blocks
 from structboost.runtime.memory import keep_freed_memory
-from structboost.training import Processes, Threads, processes
+from structboost.training import Processes, Threads
+from structboost.training import engines
 from tests.helpers.engine_tasks import (
     CannotBeTaken,
     ChainTask,
@@ -153,7 +154,7 @@ def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path):
 def test_a_process_that_dies_raises_an_error_and_leaves_none(moment, monkeypatch, tmp_path):
     task = DeadlyTask() if moment == "in a cut" else KillsItsTaker(tmp_path, n_kills=1)
     if moment == "spawned":
-        monkeypatch.setitem(processes._ENVIRONMENT, "PYTHONHOME", str(tmp_path))
+        monkeypatch.setitem(engines._ENVIRONMENT, "PYTHONHOME", str(tmp_path))
     with pytest.raises(EngineError, match="died; its memory may not be enough"):
         on_processes(task, y=[1, 0, 1, 0])
 
@@ -215,7 +216,7 @@ def _fit_until_killed(connection, moment):
         os.kill(os.getpid(), signal.SIGKILL)
 
     if moment == "start":
-        processes.Layout.__getstate__ = kill
+        engines.Layout.__getstate__ = kill
     on_processes(MulticlassTask(3), *classes(300), callbacks=[kill])
 
 

@@ -10,7 +10,7 @@ import pytest
 from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.learners import TreeFamily
 from structboost.objectives import StageWiseLikelihood
-from structboost.objectives.held_out import Temperature
+from structboost.objectives.master import Temperature
 from structboost.training.held_out_runs import (
     EARLY,
     HeldOutRun,

@@ -13,7 +13,7 @@ from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import BinnedTableError, TaskError
 from structboost.learners import binning
 from structboost.runtime import blocks
-from structboost.training import table_on_disk as binned_table
+from structboost.training import examples
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.training.test_engines import classes, what_was_learned
 
@@ -126,7 +126,7 @@ def test_codes_of_another_shape_are_refused(old, new, problem, tmp_path):
 
 
 def test_batches_of_any_size_make_the_same_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(binned_table, "_ROWS_AT_A_TIME", 50)
+    monkeypatch.setattr(examples, "_ROWS_AT_A_TIME", 50)
     X, y = classes(330)
     whole = BinnedTable.from_array(tmp_path / "whole", X)
     assert len(whole.checksums) == 7
