@@ -16,8 +16,7 @@ from structboost import BinaryTask, Checkpoint, MulticlassTask, RankingTask, Str
 from structboost.errors import EngineError, TaskError
 from structboost.runtime import blocks
 from structboost.runtime.memory import keep_freed_memory
-from structboost.training import Processes, Threads
-from structboost.training import engines
+from structboost.training import Processes, Threads, engines
 from tests.helpers.engine_tasks import (
     CannotBeTaken,
     ChainTask,
