@@ -138,10 +138,3 @@ class HoldsALock(BinaryTask):
 
     def separate(self, X, Y, scores):
         raise ValueError("locked", threading.Lock())
-
-
-class SickTask(ChainTask):
-    """Its loss is not a number for chains of 12 tokens."""
-
-    def loss(self, y, y_pred):
-        return np.nan if len(y) == 12 else super().loss(y, y_pred)

@@ -17,6 +17,7 @@ from structboost.linear import structured_svm
 from structboost.linear.designs import designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
+from tests.helpers.dense_features import dense_features
 from tests.helpers.listed_outputs import Choose, Pairs, candidates, pairs
 
 
@@ -62,19 +63,13 @@ def joint_feature_map(task, x, y):
 
     Weights of kinds with bounded scores are at least 0.
     """
-    parts, joint = task.parts(x), task.joint_feature(x, y)
-    flat, least = [], []
-    for kind, part in task.kinds.items():
+    parts, flat, least = task.parts(x), [], []
+    for kind, joint in dense_features(task, x, y).items():
         rows = np.asarray(parts[kind] if isinstance(parts, dict) else parts, dtype=float)
-        of_kind = joint[kind] if isinstance(joint, dict) else joint
-        if isinstance(of_kind, tuple):
-            dense = np.zeros((len(rows), part.n_channels))
-            np.add.at(dense, (np.asarray(of_kind[0]), np.asarray(of_kind[1])), of_kind[2])
-            of_kind = dense
-        is_free = part.response[0] < 0
+        is_free = task.kinds[kind].response[0] < 0
         if is_free:
             rows = np.column_stack((rows, np.ones(len(rows))))
-        flat.append((rows.T @ of_kind).ravel())
+        flat.append((rows.T @ joint).ravel())
         least.append(np.full(flat[-1].shape, -np.inf if is_free else 0.0))
     return np.concatenate(flat), np.concatenate(least)
 

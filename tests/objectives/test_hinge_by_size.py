@@ -52,22 +52,16 @@ def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
 
 
 @pytest.mark.slow
-def test_both_formulations_bound_the_same_optimum(tmp_path):
-    fits = {
-        name: StructBoostClassifier(objective="hinge", C=150.0, tol=0.02, formulation=name).fit(
-            X, y
-        )
-        for name in ("auto", "one_slack")
-    }
-    assert fits["auto"].formulation_ == "m_slack"
-    assert f"hinge over stump, {fits['auto'].n_iter_} rounds of m_slack" in repr(fits["auto"])
-    assert fits["one_slack"].formulation_ == "one_slack"
-    last = [fit.history_[-1] for fit in fits.values()]
+def test_both_formulations_bound_the_same_optimum():
+    last = []
+    for name, taken in (("auto", "m_slack"), ("one_slack", "one_slack")):
+        settings = {"C": 150.0, "tol": 0.02, "formulation": name}
+        fit = StructBoostClassifier(objective="hinge", **settings).fit(X, y)
+        assert fit.formulation_ == taken
+        last.append(fit.history_[-1])
     assert all(record["certified"] and record["gap"] <= 0.02 for record in last)
     least = min(record["primal"] for record in last)
     assert max(record["bound"] for record in last) <= least * (1 + 1e-9)
-    fits["auto"].save(tmp_path / "model")
-    assert StructBoostClassifier.load(tmp_path / "model").formulation_ == "m_slack"
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from structboost.learners.pricing import BestCode, SharedOverChannels
 from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask
 from structboost.tasks.classes import exhaustive_code
+from tests.helpers.problems import all_stumps
 from tests.objectives.hinge_problems import TASKS, full_program, margins_of
 
 FACES = [
@@ -25,12 +26,6 @@ FACES = [
     MultiBoostECCClassifier(loss="hinge", theta=1.0, max_rounds=10),
 ]
 RULES = {"coded": SharedOverChannels, "multiclass": BestCode}
-
-
-def all_stumps(X):
-    """Answers of all stumps and the constants, each with its opposite."""
-    below = [X[:, f] <= t for f in range(X.shape[1]) for t in np.unique(X[:, f])]
-    return np.array([sign * np.where(b, 1.0, -1.0) for b in below for sign in (1, -1)])
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -50,7 +45,7 @@ def test_the_gap_closes_and_bounds_hold_over_the_family(name):
     primals = [record["primal"] for record in trainer.history_]
     assert primals == sorted(primals, reverse=True)
     # All columns that the rule could make: a stump for each bit, or a stump with any code.
-    stumps = np.unique(all_stumps(X), axis=0)
+    stumps = all_stumps(X)
     if name == "coded":
         # A sum over bits, one stump each under a common weight: relaxed, the bits are free of one
         # another, except for their weight, which is the same.

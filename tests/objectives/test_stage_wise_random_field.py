@@ -20,6 +20,7 @@ from structboost import (
 from structboost.learners.terms import Terms
 from structboost.objectives import StageWiseLikelihood, StageWiseRandomField
 from structboost.objectives.base import Problem
+from tests.helpers.dense_features import dense_features
 
 ROWS = 6
 
@@ -58,17 +59,10 @@ def losses(task, X, Y, scores, offsets):
     """Minus the logarithms of the probabilities of the true outputs, by enumeration."""
 
     def score(i, y):
-        total = 0.0
-        found = task.joint_feature(X[i], y)
-        for kind in task.kinds:
-            own = scores[kind][offsets[kind][i] : offsets[kind][i + 1]]
-            feature = found if len(task.kinds) == 1 else found[kind]
-            if isinstance(feature, tuple):
-                parts, channels, values = feature
-                total += float((own[list(parts), list(channels)] * np.array(values)).sum())
-            else:
-                total += float((own * np.asarray(feature).reshape(own.shape)).sum())
-        return total
+        return sum(
+            (scores[kind][offsets[kind][i] : offsets[kind][i + 1]] * feature).sum()
+            for kind, feature in dense_features(task, X[i], y).items()
+        )
 
     return np.array(
         [

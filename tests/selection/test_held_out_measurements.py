@@ -207,15 +207,3 @@ def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights()
         return list(y).count(estimator.label)
 
     assert score_by(seen, held_out)("b", weighted) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("scoring", "error", "message"),
-    [
-        ("chunks", ValueError, "scoring is 'chunks', which is not a scorer"),
-        (3, TypeError, "scoring is 3"),
-    ],
-)
-def test_unknown_scorers_are_refused(scoring, error, message):
-    with pytest.raises(error, match=message):
-        score_by(scoring, held_out)

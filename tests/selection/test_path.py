@@ -137,12 +137,6 @@ def test_path_keeps_the_records_before_ctrl_c():
     assert path.value == 3.16
 
 
-def test_reports_name_the_value_and_the_best_so_far():
-    told = []
-    Path("theta", told.append).follow((2.0, 5.0), made([3, 4]))
-    assert told == ["theta: trying 2", "theta: trying 5, 2 is best so far"]
-
-
 def test_records_are_means_over_folds():
     trial = Trial([HeldOut(1.0, 2.0, True, 0.5), HeldOut(2.0, 4.0, False, 0.7)], {"rounds": 3})
     assert trial.record() == {

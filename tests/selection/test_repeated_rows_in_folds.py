@@ -66,6 +66,8 @@ def test_a_classifier_of_few_distinct_rows_learns_what_its_cells_say(model):
 def test_one_category_for_each_class_is_learned_by_every_objective(model):
     X, y = np.tile(np.eye(3), (40, 1)), np.tile(["no", "yes", "perhaps"], 40)
     assert model.fit(X, y).score(X, y) == 1.0
+    # Without folds, theta would be that of a stage-wise run.
+    assert getattr(model, "theta", None) != "cv" or model.theta_path_
 
 
 def test_folds_of_merged_rows_are_folds_of_the_rows():
@@ -147,12 +149,6 @@ def test_probabilities_of_repeated_rows_are_those_of_their_profiles(Face, early_
     assert model.model_.metadata["temperature"] == model.temperature_
 
 
-def test_theta_is_chosen_on_folds_where_each_class_has_one_distinct_row():
-    X, y = np.tile(np.eye(3), (10, 1)), np.tile([0, 1, 2], 10)
-    model = MultiBoostECCClassifier(theta="cv", random_state=0, max_rounds=10).fit(X, y)
-    assert model.theta_path_  # without folds, theta is that of a stage-wise run
-
-
 def test_the_path_of_a_linear_function_ends_by_rows_and_not_by_distinct_ones():
     random = np.random.default_rng(0)
     X = np.stack([random.integers(0, k, 6891) for k in (2, 3, 3)], axis=1).astype(float)
@@ -174,13 +170,6 @@ def test_a_table_of_counts_gives_the_model_of_its_rows(name):
     rows = np.repeat(np.arange(108), counts.ravel())
     np.testing.assert_array_equal(model.fit(X[rows], y[rows]).decision_function(cells), of_counts)
     assert getattr(model, "temperature_", None) == factor
-
-
-def test_weights_that_are_no_numbers_of_rows_leave_rows_as_they_are():
-    X, y, _ = profiles(400, 1)
-    weights = np.random.default_rng(0).random(400)
-    model = StructBoostClassifier(**STOPPED).fit(X, y[:, 0], sample_weight=weights)
-    assert model.n_iter_ > 1
 
 
 def test_large_counts_take_no_more_memory_than_a_million_rows():

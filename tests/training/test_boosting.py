@@ -32,7 +32,7 @@ from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
 from structboost.objectives.stage_wise import StageWise
-from structboost.runtime import blocks
+from tests.helpers.dense_features import dense_features
 from tests.helpers.engine_tasks import ChainTask
 from tests.helpers.problems import all_stumps, class_margins, full_optimum
 
@@ -76,14 +76,9 @@ def recomputed_objective(trainer, X, Y):
     for x, y in zip(X, Y, strict=True):
         scores = model.scores(task.parts(x))
         worst = task.augmented_argmax(x, scores, y)
-        joint = [task.joint_feature(x, output) for output in (worst, y)]
-        if isinstance(joint[0], tuple):
-            of_worst, of_truth = (
-                values @ scores[parts, channels] for parts, channels, values in joint
-            )
-        else:
-            of_worst, of_truth = ((np.asarray(of) * scores).sum() for of in joint)
-        risk += max(0.0, task.loss(y, worst) + of_worst - of_truth)
+        (kind,) = task.kinds
+        difference = dense_features(task, x, worst)[kind] - dense_features(task, x, y)[kind]
+        risk += max(0.0, task.loss(y, worst) + (difference * scores).sum())
     return model.weights.sum() + trainer.C * risk / len(Y)
 
 
@@ -264,19 +259,6 @@ def test_formulations_for_one_part_refuse_several(formulation):
         StructBoost(TwoParts(3), C=1.0, formulation=formulation).fit(X, y)
     with pytest.raises(ValueError, match="C is -1"):
         StructBoost(MulticlassTask(3), C=-1.0, formulation=formulation).fit(X, y)
-
-
-def test_a_fit_over_several_blocks_of_rows_is_as_good_as_over_one(monkeypatch):
-    rng = np.random.default_rng(6)
-    X = rng.normal(size=(1000, 4))
-    Y = rng.integers(3, size=1000)
-    X[:, 0] += Y
-    whole = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 64)
-    assert len(blocks.blocks_of({"x": np.arange(1001)})) == 16
-    several = StructBoost(MulticlassTask(3), C=10.0, tol=1e-3).fit(X, Y)
-    assert several.objective_ == pytest.approx(whole.objective_, rel=2e-3)
-    assert several.history_[0]["primal"] == pytest.approx(whole.history_[0]["primal"], rel=1e-9)
 
 
 @pytest.mark.parametrize("C", [10.0, "auto"])

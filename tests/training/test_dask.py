@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from structboost import Checkpoint, MulticlassTask, RankingTask, StructBoost
+from structboost import Checkpoint, MulticlassTask, StructBoost
 from structboost.errors import EngineError, InterruptedFitWarning
 from structboost.runtime import blocks
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
@@ -202,7 +202,6 @@ def holed(value):
     [
         (MulticlassTask(3), X60, Y60, {"engine": "threads"}, "use engine='dask'"),
         (MulticlassTask(3), X60, Y60[1:], {}, "60 examples and Y 59"),
-        (RankingTask(), X60, [Y60], {}, "60 examples and Y 1"),
         (ChainTask(), X60, Y60, {}, "one part per example"),
         (MulticlassTask(3), X60, Y60, {"weak_learner": "tree"}, "weak_learner='stump'"),
         (MulticlassTask(3), holed(np.inf), Y60, {}, "infinite"),

@@ -13,7 +13,7 @@ import pytest
 from loky import ProcessPoolExecutor
 
 from structboost import BinaryTask, Checkpoint, MulticlassTask, RankingTask, StructBoost
-from structboost.errors import EngineError, TaskError
+from structboost.errors import EngineError
 from structboost.runtime import blocks
 from structboost.runtime.memory import keep_freed_memory
 from structboost.training import Processes, Threads, engines
@@ -25,7 +25,6 @@ from tests.helpers.engine_tasks import (
     HomeMadeError,
     InterruptedTask,
     KillsItsTaker,
-    SickTask,
     TwiceWrongTask,
     WrongTask,
     raise_home_made,
@@ -268,27 +267,10 @@ def test_freed_memory_stays_in_the_process():
     assert kept < given_back / 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
-@pytest.mark.usefixtures("small_blocks")
-def test_errors_name_the_example_among_all(engine):
-    _, X, Y = problem("chain")
-    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
-    with pytest.raises(TaskError, match=r"loss\(Y\[60\], y_pred\) is nan"):
-        on_processes(SickTask(), X, Y, engine=engine, n_jobs=2)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"engine": "cloud"}, "engine is 'cloud'; choose one of"),
-        ({"formulation": "m_slack"}, "supports threads only"),
-        ({"formulation": "exponential"}, "supports threads only"),
-    ],
-)
-def test_bad_engines_raise_errors(changes, message):
-    with pytest.raises(ValueError, match=message):
-        on_processes(BinaryTask(), **changes)
+@pytest.mark.parametrize("formulation", ["m_slack", "exponential"])
+def test_formulations_that_need_one_process_refuse_several(formulation):
+    with pytest.raises(ValueError, match="supports threads only"):
+        on_processes(BinaryTask(), formulation=formulation)
 
 
 def _threads_in_a_process():
