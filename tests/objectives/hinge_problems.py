@@ -54,7 +54,8 @@ class GivenColumns:
         margins = self.margins[kept]
         problem = margins.tobytes(), self.shares.tobytes(), C, self.bounds_norm
         if problem not in _OPTIMA:  # several masters have one problem
-            _OPTIMA[problem] = full_program(margins, self.delta, self.shares, C, self.bounds_norm)
+            norms = np.ones((1, len(margins))) if self.bounds_norm else None
+            _OPTIMA[problem] = full_program(margins, self.delta, self.shares, C, norms)
         return _OPTIMA[problem]
 
     def edges(self):
@@ -67,17 +68,20 @@ def margins_of(task, responses, y):
     return scores[:, np.arange(len(y)), y][:, :, None] - scores
 
 
-def full_program(margins, delta, shares, C, bounds_norm):
-    """Optimum over a slack for each example, with a constraint for each example and class."""
+def full_program(margins, delta, shares, C, norms=None):
+    """Optimum over a slack for each example, with a constraint for each example and class.
+
+    With ``norms`` each of them is at most C, and the sum of the slacks is minimised.
+    """
     n_columns, n, n_classes = margins.shape
     slacks = -np.repeat(np.eye(n), n_classes, axis=0)
     rows = np.hstack((-margins.reshape(n_columns, -1).T, slacks))
     right = -delta.ravel()
     costs = np.concatenate((np.ones(n_columns), C * shares))
-    if bounds_norm:
+    if norms is not None:
         costs = np.concatenate((np.zeros(n_columns), n * shares))
-        norm = np.concatenate((np.ones(n_columns), np.zeros(n)))
-        rows, right = np.vstack((rows, norm)), np.append(right, C)
+        rows = np.vstack((rows, np.hstack((norms, np.zeros((len(norms), n))))))
+        right = np.append(right, np.full(len(norms), C))
     answer = linprog(costs, rows, right, method="highs")
     assert answer.status == 0
     return answer.fun

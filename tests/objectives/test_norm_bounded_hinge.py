@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
@@ -17,7 +16,6 @@ from structboost import (
 from structboost.learners.pricing import BestCode, SharedOverChannels
 from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask
-from structboost.tasks.classes import exhaustive_code
 from tests.helpers.problems import all_stumps
 from tests.objectives.hinge_problems import TASKS, full_program, margins_of
 
@@ -45,37 +43,21 @@ def test_the_gap_closes_and_bounds_hold_over_the_family(name):
     primals = [record["primal"] for record in trainer.history_]
     assert primals == sorted(primals, reverse=True)
     # All columns that the rule could make: a stump for each bit, or a stump with any code.
-    stumps = all_stumps(X)
+    stumps, task = all_stumps(X), TASKS[name]
     if name == "coded":
         # A sum over bits, one stump each under a common weight: relaxed, the bits are free of one
         # another, except for their weight, which is the same.
-        optimum = tied_program(stumps, y, 1.2)
+        columns = np.concatenate([stumps[:, :, None] * bit for bit in np.eye(3)])
+        norms = np.kron(np.eye(3), np.ones(len(stumps)))
     else:
         codes = np.array(np.meshgrid(*[[-1.0, 1.0]] * 3)).reshape(3, -1).T
         columns = np.array([stump[:, None] * code for stump in stumps for code in codes])
-        delta = (np.arange(3) != y[:, None]).astype(float)
-        margins = margins_of(TASKS[name], columns, y)
-        optimum = full_program(margins, delta, np.full(36, 1 / 36), 1.2, bounds_norm=True)
+        norms = np.ones((1, len(columns)))
+    delta = (np.arange(3) != y[:, None]).astype(float)
+    margins = margins_of(task, columns, y)
+    optimum = full_program(margins, delta, np.full(36, 1 / 36), 1.2, norms)
     assert max(record["bound"] for record in trainer.history_) <= optimum * (1 + 1e-5)
     assert last["primal"] >= optimum * (1 - 1e-7)
-
-
-def tied_program(stumps, y, theta):
-    """Each bit mixes its stumps with weights of sum theta: a mixture of tied columns, and back."""
-    words = exhaustive_code(3).astype(float)
-    n, n_stumps = len(y), len(stumps)
-    # Margin of bit l on class c: (M(y_i, l) - M(c, l)) h(x_i).
-    columns = np.zeros((3 * n_stumps, n, 3))
-    for bit in range(3):
-        signs = words[y, bit][:, None] - words[None, :, bit]
-        columns[bit * n_stumps : (bit + 1) * n_stumps] = stumps[:, :, None] * signs
-    rows = np.hstack((-columns.reshape(len(columns), -1).T, -np.repeat(np.eye(n), 3, axis=0)))
-    norms = np.hstack((np.kron(np.eye(3), np.ones(n_stumps)), np.zeros((3, n))))
-    delta = (np.arange(3) != y[:, None]).ravel().astype(float)
-    cost = np.concatenate((np.zeros(len(columns)), np.ones(n)))
-    answer = linprog(cost, np.vstack((rows, norms)), np.append(-delta, [theta] * 3), method="highs")
-    assert answer.status == 0
-    return answer.fun
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 
 import numpy as np
@@ -28,7 +27,7 @@ from structboost import (
 from structboost.errors import EmptyModelWarning
 from structboost.learners import binning
 from structboost.training import loop
-from tests.helpers.problems import all_stumps, full_optimum
+from tests.helpers.problems import all_stumps, class_margins, full_optimum
 
 SEARCHES = ["lda", "tree", "svm", "perceptron"]
 
@@ -132,17 +131,13 @@ def test_a_loosely_solved_master_is_solved_further():
 
 def smallest_C_by_program(X, labels, n_classes):
     """1 over the value of the game: duals of the empty model against the stump of largest edge."""
-    answers = all_stumps(X)
-    m = len(X)
-    wrong = [(i, c) for i in range(m) for c in range(n_classes) if c != labels[i]]
-    rows = []
-    for h, c in itertools.product(answers, range(n_classes)):
-        rows.append([h[i] * (int(labels[i] == c) - int(other == c)) / m for i, other in wrong])
-    of_example = np.array([[i == j for j, _ in wrong] for i in range(m)], float)
-    costs = np.append(np.zeros(len(wrong)), 1.0)
-    A_ub = np.hstack((np.array(rows), -np.ones((len(rows), 1))))
-    A_eq = np.hstack((of_example, np.zeros((m, 1))))
-    return 1.0 / linprog(costs, A_ub=A_ub, b_ub=np.zeros(len(rows)), A_eq=A_eq, b_eq=np.ones(m)).fun
+    margins, examples = class_margins(all_stumps(X), labels, n_classes)
+    m, (n_wrong, n_columns) = len(X), margins.shape
+    A_ub = np.column_stack((margins.T / m, -np.ones(n_columns)))
+    A_eq = np.column_stack((np.eye(m)[examples].T, np.zeros(m)))
+    costs = np.append(np.zeros(n_wrong), 1.0)
+    game = linprog(costs, A_ub=A_ub, b_ub=np.zeros(n_columns), A_eq=A_eq, b_eq=np.ones(m))
+    return 1.0 / game.fun
 
 
 @pytest.mark.parametrize("seed", range(3))
