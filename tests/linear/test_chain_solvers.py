@@ -318,19 +318,9 @@ def test_names_that_say_nothing_have_weights_of_zero():
     assert used[sparse.feature_names_.index("f03")]
     assert used.sum() < 10
     assert sparse.predict(X) == y
-    tagger = StructBoostTagger(weak_learner="linear", C=20.0, l1_ratio=0.9)
-    functions = tagger.fit(list(tables.astype(float)), y).model_.members["token"].learners
-    assert np.flatnonzero(functions.coefficients.any(axis=0)).tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"objective": "hinge"}, r"0\.5, which .* does not read; leave it out"),
-        ({"weak_learner": "tree"}, r"0\.5, which .* does not read; leave it out"),
-        *(({"l1_ratio": value}, str(value)) for value in (1.0, -0.1, np.nan)),
-    ],
-)
-def test_a_ratio_out_of_range_or_that_nothing_reads_is_refused(parameters, message):
-    with pytest.raises(ValueError, match=f"l1_ratio is {message}"):
-        StructBoostTagger(**{"l1_ratio": 0.5} | parameters).fit([[{"a": 1}]] * 4, [["B"]] * 4)
+@pytest.mark.parametrize("value", [1.0, -0.1])
+def test_a_ratio_out_of_range_is_refused(value):
+    with pytest.raises(ValueError, match=f"l1_ratio is {value}"):
+        StructBoostTagger(l1_ratio=value).fit([[{"a": 1}]] * 4, [["B"]] * 4)

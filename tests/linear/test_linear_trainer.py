@@ -166,14 +166,6 @@ def test_temperature_minimises_the_log_loss_of_held_out_sequences():
     assert chain_trainer(C=5.0).fit(X, Y).temperature_ is None
 
 
-def test_the_same_seed_gives_the_same_model():
-    X, Y = chain_data()
-    first, second = (chain_trainer(random_state=1).fit(X, Y).model_ for _ in range(2))
-    np.testing.assert_array_equal(
-        first.members["token"].coefficients, second.members["token"].coefficients
-    )
-
-
 @pytest.mark.parametrize(("C", "round_"), [(30.0, 1), ("auto", 3)])
 def test_ctrl_c_before_there_is_a_model_is_raised(monkeypatch, C, round_):
     X, Y = chain_data()

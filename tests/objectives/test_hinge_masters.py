@@ -76,6 +76,7 @@ def test_C_may_change_and_columns_may_go(name):
     before = master.primal
     signatures = list(_proximal_step.signatures)
     master.keep_columns(kept)
+    assert not len(master.pool.curvature.cuts)
     master.solve(1e-6)
     # A matrix in another layout would be compiled for again, with a warning that users see.
     assert _proximal_step.signatures == signatures

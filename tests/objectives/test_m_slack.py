@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
 from structboost.objectives import m_slack
 from structboost.objectives.m_slack import SlackOracle, SlackProgramMaster
-from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from tests.objectives.hinge_problems import given_columns
 
 
@@ -179,44 +177,6 @@ def test_outputs_of_some_examples_are_those_of_all(seed, data):
     assert np.allclose(found.violations(scores), expected)
     expected[examples] = whole.losses[examples]
     assert np.array_equal(found.losses, expected)
-
-
-def products_one_by_one(blocks):
-    """Products of the cuts of each example, from their differences of joint features."""
-    cuts, parts = blocks._cuts, blocks._parts
-    places = {score: s for s, score in enumerate(cuts.support_score.tolist())}
-    differences = np.zeros((blocks.n_cuts, parts.n_weights))
-    for c in range(blocks.n_cuts):
-        for e in range(cuts.first_entry[c], cuts.first_entry[c + 1]):
-            s = places[cuts.entry_score[e]]
-            x, w, n = cuts.support_feature[s], cuts.support_weight[s], cuts.support_length[s]
-            differences[c, w : w + n] += cuts.entry_value[e] * parts.features[0][x : x + n]
-    own = [differences[a:b] for a, b in pairwise(cuts.first_cut)]
-    return np.concatenate([(d @ d.T).ravel() for d in own])
-
-
-@pytest.mark.usefixtures("without_program")
-def test_products_of_cuts_are_those_of_their_joint_features(monkeypatch):
-    X, Y, weight = chains()
-    most_cuts = {}
-
-    def watched(method):
-        def call(self, *arguments):
-            method(self, *arguments)
-            if self.n_cuts:
-                np.testing.assert_allclose(
-                    self._cuts.products, products_one_by_one(self), atol=1e-9
-                )
-                most = max(most_cuts.get(method.__name__, 0), np.diff(self._cuts.first_cut).max())
-                most_cuts[method.__name__] = most
-
-        return call
-
-    # Cuts are added one by one; new columns come for all cuts at once.
-    for name in ("add", "change_features"):
-        monkeypatch.setattr(BlockFrankWolfe, name, watched(getattr(BlockFrankWolfe, name)))
-    StructBoost(CHAINS, C=30.0, tol=0.1, formulation="m_slack").fit(X, Y, sample_weight=weight)
-    assert min(most_cuts["add"], most_cuts["change_features"]) >= 3
 
 
 def test_constraints_below_the_worst_are_added_where_those_are_in_the_program(monkeypatch):

@@ -11,16 +11,12 @@ import pytest
 
 from structboost import (
     MultiBoostECCClassifier,
-    MulticlassTask,
     PredictThenOptimize,
-    StructBoost,
     StructBoostClassifier,
     StructBoostTagger,
 )
 from structboost.decisions.problem import DecisionProblem
-from structboost.linear.linear_trainer import LinearTrainer
 from structboost.segmentation.crf import CRFSettings, tuned
-from structboost.selection import Fold
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 
@@ -94,30 +90,6 @@ def test_the_segmenter_leaves_the_background():
     assert found.C >= 0.01
     assert found.scores[found.C] > found.scores[1e-4] + 0.2
     assert found.end
-
-
-def test_a_score_decides_in_place_of_the_loss():
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    y, held = (X[:, 0] + X[:, 1] ** 2 > 0.5) * 1, np.arange(100, 200)
-    fold = Fold(X[:100], y[:100], None, X[held], y[held], held_rows=held)
-    asked = []
-
-    def smallest_C(model, fold):
-        asked.append(fold.held_rows[0])
-        return -float(len(asked))
-
-    for trainer in (
-        StructBoost(MulticlassTask(2), C="auto", max_rounds=5),
-        LinearTrainer(MulticlassTask(2), C="auto", tol=0.1, max_epochs=5),
-    ):
-        trainer.fit(X, y, folds=[fold], score=smallest_C)
-        path = [record for record in trainer.C_path_ if record["columns"]]
-        assert trainer.C_ == path[0]["C"]
-        assert path[0]["score"] > path[1]["score"]
-        assert trainer.C_path_end_
-        with pytest.raises(ValueError, match="scoring returned nan"):
-            trainer.fit(X, y, folds=[fold], score=lambda model, fold: np.nan)
-    assert set(asked) == {100}
 
 
 def test_decisions_leave_the_one_that_is_best_on_average():

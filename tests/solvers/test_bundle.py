@@ -96,13 +96,6 @@ def test_too_few_cuts_are_told():
     assert len(problem.pool) == 1 + 1 + 2
 
 
-def test_without_a_ridge_or_a_proof_it_refuses():
-    problem = LargestMargin(0)
-    problem._cut(problem.weights)
-    with pytest.raises(NotImplementedError, match="LargestMargin proves nothing"):
-        Bundle._is_proved(problem, 1.0)
-
-
 def test_an_infinite_loss_is_named():
     problem = LargestMargin(0)
     problem.losses[3] = np.inf
@@ -129,23 +122,3 @@ def test_the_empty_cut_and_those_with_a_dual_or_a_multiplier_stay():
     pool.add(["g"], np.zeros((1, 0)), np.ones(1))
     assert pool.numbers[-1] == 7
     assert pool.made == slice(1, None)
-
-
-def test_curvature_is_known_by_row_after_cuts_went():
-    problem = LargestMargin(1, ridge=0.3)
-    problem._cut(problem.weights)
-    problem._solve_by_bundle(lambda: 1e-6)
-    pool = problem.pool
-    known = pool.curvature_by_row()
-    assert len(known.cuts) > 2
-    gone = np.ones(len(pool), np.bool_)
-    gone[known.cuts[1]] = False
-    pool.keep(gone)
-    again = pool.curvature_by_row()
-    columns = pool.matrix[again.cuts][:, again.positive]
-    np.testing.assert_allclose(columns @ columns.T, again.gram, rtol=1e-9, atol=1e-12)
-    assert len(again.cuts) == len(known.cuts) - 1
-    pool.add_columns(np.ones((len(pool), 2)))
-    assert not pool.curvature.positive[-2:].any()
-    pool.keep_columns(np.ones(N_COLUMNS + 2, np.bool_))
-    assert len(pool.curvature.cuts) == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from structboost import MulticlassTask, StructBoost
-from structboost.learners import PoolFamily
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBlock
 
 
@@ -72,23 +68,3 @@ def test_bound_is_valid_at_any_weights_and_edges_are_slopes(seed):
         for w in steps
     ]
     assert problem.edges(weights) == pytest.approx(-np.array(slopes), abs=1e-4)
-
-
-def test_column_generation_over_the_same_pool_reaches_the_same_optimum():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-
-    def functions(X):
-        return np.stack([np.sin((k + 1) * X[:, k % 2] * X[:, 1]) for k in range(6)], axis=1)
-
-    responses = np.ascontiguousarray(functions(X).T)
-    blocks = [ScoreBlock(np.arange(6) + 6 * c, c, responses) for c in range(2)]
-    problem = PricedCrossEntropy(blocks, np.zeros(2), np.eye(2)[y])
-    solution = problem.solve(15.0, np.ones(12), np.zeros(12), 1e-5)
-    family = partial(PoolFamily, functions=functions, both_signs=False)
-    fitted = StructBoost(
-        MulticlassTask(2), C=15.0, tol=1e-5, weak_learner=family, formulation="log"
-    ).fit(X, y)
-    assert fitted.objective_ == pytest.approx(solution.objective, rel=3e-5)
-    assert fitted.history_[-1]["bound"] == pytest.approx(solution.bound, rel=3e-5)

@@ -23,7 +23,7 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 dask_engine = pytest.importorskip("structboost.training.dask")
 pytestmark = pytest.mark.slow  # the cluster alone takes seconds
-PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 4}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_a_cluster_learns_the_same_bits_as_one(name):
 @pytest.mark.usefixtures("client")
 def test_arrays_and_frames_are_not_gathered():
     array = pytest.importorskip("dask.array")
-    X, y = classes(700)
+    X, y = classes(400)
     expected = serial(MulticlassTask(3), X, y, from_bins=True)
     spread_X, spread_y = array.from_array(X, chunks=(77, 3)), array.from_array(y, chunks=150)
     assert on_cluster(MulticlassTask(3), spread_X, spread_y) == expected
@@ -85,7 +85,7 @@ def test_arrays_and_frames_are_not_gathered():
     found = on_cluster(MulticlassTask(3), spread_X, spread_y, **union)
     assert found == serial(MulticlassTask(3), X, y, from_bins=True, **union)
     # Chunks of unknown length.
-    known = array.from_array(np.ones(700, bool), chunks=100)
+    known = array.from_array(np.ones(400, bool), chunks=100)
     assert on_cluster(MulticlassTask(3), spread_X[known], spread_y[known]) == expected
     pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = frames.from_pandas(pandas.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=5)
@@ -164,7 +164,7 @@ def test_error_of_loading_a_partition_reaches_the_trainer():
 
 
 def test_fit_whose_worker_died_resumes_from_its_checkpoint(client, tmp_path):
-    X, y = classes(700)
+    X, y = classes(400)
     checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
 
     def kill(record, trainer):

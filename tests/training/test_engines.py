@@ -30,7 +30,7 @@ from tests.helpers.engine_tasks import (
     raise_home_made,
 )
 
-PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 6}
+PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 4}
 
 
 def classes(n, seed=0):
@@ -42,7 +42,7 @@ def classes(n, seed=0):
 
 
 def problem(name):
-    X, y = classes(700)
+    X, y = classes(400)
     if name == "ranking":
         return RankingTask(), [X], [(y == 1).astype(int)]
     if name != "chain":
