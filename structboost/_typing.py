@@ -1,7 +1,8 @@
-"""Types of arrays that stand in many signatures, and the mark of an override."""
+"""Types of arrays and paths that stand in many signatures, and the mark of an override."""
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
+SingleArray = NDArray[np.float32]
+ShortArray = NDArray[np.int32]
+ByteArray = NDArray[np.uint8]
+PathName = str | PathLike[str]
 
 if TYPE_CHECKING:
     from typing_extensions import override as override  # noqa: PLC0414

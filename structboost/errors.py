@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from numpy.typing import NDArray
+from structboost._typing import AnyArray
 
 __all__ = [
     "BinnedTableError",
@@ -248,7 +248,7 @@ def count_examples_from(error: Exception, first: int) -> None:
 
 
 @contextlib.contextmanager
-def examples_numbered(rows: Sequence[int] | NDArray[Any] | None) -> Iterator[None]:
+def examples_numbered(rows: Sequence[int] | AnyArray | None) -> Iterator[None]:
     """Run a block on some examples, with their indices among all in its errors.
 
     Parameters

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, MappingView, Sequence, Set
 from typing import Any, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 
 # Largest number of characters of a value in an error.
 _LONGEST_SHOWN = 100
@@ -348,7 +347,7 @@ class OrderedRows:
 
     ndim = 2
 
-    def __init__(self, table: NDArray[Any], order: IntArray) -> None:
+    def __init__(self, table: AnyArray, order: IntArray) -> None:
         self.table, self.order = table, order
         self.shape, self.dtype = (len(order), table.shape[1]), table.dtype
 
@@ -358,11 +357,11 @@ class OrderedRows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: Any) -> NDArray[Any]:
+    def __getitem__(self, index: Any) -> AnyArray:
         rows, columns = index if isinstance(index, tuple) else (index, ...)
         return np.asarray(self.table[:, columns][self.order[rows]])
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         if copy is False:
             raise ValueError("Rows in another order cannot be an array without a copy.")
         return self[:].astype(self.dtype if dtype is None else dtype, copy=False)
@@ -373,7 +372,7 @@ def copied_in_order(rows: Any) -> Any:
     return rows[:] if isinstance(rows, OrderedRows) else rows
 
 
-def checked_features(features: Any, n_features: int, *, missing: bool = False) -> NDArray[Any]:
+def checked_features(features: Any, n_features: int, *, missing: bool = False) -> AnyArray:
     """Return features as a matrix of the model's width, with NaN only if ``missing``."""
     rows = SparseRows(features) if sparse.issparse(features) else np.asarray(features)
     if rows.dtype.kind not in "fiub":
@@ -498,7 +497,7 @@ def check_sequence(value: Any, name: str, remedy: str) -> None:
         raise TypeError(f"{name} is {shown(value)}, not a sequence; {remedy}.")
 
 
-def array_of(value: Any) -> NDArray[Any]:
+def array_of(value: Any) -> AnyArray:
     """Return ``value`` as an array, of one object and no dimensions where it cannot be one."""
     try:
         return np.asarray(value)
@@ -517,7 +516,7 @@ def checked_numbers(value: Any, name: str) -> FloatArray:
         raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
 
 
-def checked_array(value: Any, name: str, n_axes: int | None = None) -> NDArray[Any]:
+def checked_array(value: Any, name: str, n_axes: int | None = None) -> AnyArray:
     """Return ``value`` as an array of real numbers with so many axes, without a copy if it is one.
 
     TypeError or ValueError if it holds anything but real numbers, or has other axes.
@@ -648,7 +647,7 @@ def check_relevance(y: Any) -> None:
         )
 
 
-def check_not_complex(values: NDArray[Any], name: str) -> None:
+def check_not_complex(values: AnyArray, name: str) -> None:
     """Raise ValueError if an array holds complex numbers."""
     if values.dtype.kind == "c":
         # The words of scikit-learn, which its checks of estimators expect.
@@ -679,7 +678,7 @@ def group_indices(groups: Any, name: str, n_examples: int) -> IntArray:
     return np.asarray(np.argsort(np.argsort(first))[by_name], np.int64)
 
 
-def group_indices_by_name(ids: NDArray[Any], name: str) -> IntArray:
+def group_indices_by_name(ids: AnyArray, name: str) -> IntArray:
     """Return the index of each entry's group, in ascending order of the names.
 
     ValueError if an entry is missing, or strings and numbers are mixed.
@@ -696,7 +695,7 @@ def group_indices_by_name(ids: NDArray[Any], name: str) -> IntArray:
         raise ValueError(f"{name} mixes strings and numbers; give only one of them.") from None
 
 
-def first_missing(values: NDArray[Any]) -> int | None:
+def first_missing(values: AnyArray) -> int | None:
     """Return the index of the first missing value (None, NaN or the like), or None."""
     if values.dtype.kind == "O":
         return next((i for i, value in enumerate(values) if is_missing(value)), None)

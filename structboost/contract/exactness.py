@@ -15,9 +15,8 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.contract.measures import FeatureRows, SparseFeature, measure_of
 from structboost.contract.parts import StackedParts
 from structboost.contract.results import (
@@ -69,7 +68,7 @@ _ANY = "the argmax of X[{sample}]"
 Scores = Mapping[str, FloatArray]
 
 
-def beaten(value: Any, rival: Any, size: Any) -> NDArray[np.bool_]:
+def beaten(value: Any, rival: Any, size: Any) -> BoolArray:
     """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
     return np.asarray(rival - value > SLIP * (np.abs(value) + np.abs(rival) + size))
 
@@ -280,7 +279,7 @@ class Probe:
                 break
         search(_STRENGTH * (loss or 1.0))
 
-    def rated(self, indices: Sequence[int]) -> list[NDArray[Any]]:
+    def rated(self, indices: Sequence[int]) -> list[AnyArray]:
         """Return losses and joint features of outputs, as arrays to compare."""
         rows = self._features.matrix()[indices]
         losses = np.array([self.candidates[k].loss for k in indices])

@@ -7,10 +7,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.contract.parts import PartKind, of_kind
 from structboost.contract.results import (
     LARGEST,
@@ -44,7 +43,7 @@ class SparseFeature(NamedTuple):
     channels: IntArray
     values: FloatArray
 
-    def take(self, entries: NDArray[Any]) -> SparseFeature:
+    def take(self, entries: AnyArray) -> SparseFeature:
         """Return the entries at these indices or under a mask.
 
         Parameters
@@ -112,7 +111,7 @@ class FeatureRows:
         entries = (np.concatenate(self._values), np.concatenate(self._places), np.array(self._ends))
         return csr_array(entries, shape=(len(self._ends) - 1, self._firsts[-1]))
 
-    def flat(self, scores: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    def flat(self, scores: Mapping[str, AnyArray]) -> AnyArray:
         """Return scores by kind as a vector on the columns of the matrix."""
         return np.concatenate([np.asarray(scores[kind]).ravel() for kind in self.shapes])
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import AnyArray, IntArray
 from structboost.errors import TaskError, on_example
 from structboost.validation import array_of, checked_whole_number, shown, unusable
 
@@ -68,7 +67,7 @@ class StackedParts:
         the base class passes them on with the scores.
     """
 
-    rows: Mapping[str, NDArray[Any]]
+    rows: Mapping[str, AnyArray]
     offsets: Mapping[str, IntArray]
     memo: Any = field(default=None, repr=False, compare=False)
 
@@ -143,7 +142,7 @@ def stack_parts(
     """
     if not len(parts):
         raise TaskError("X is empty: give at least one example.")
-    rows: dict[str, NDArray[Any]] = {}
+    rows: dict[str, AnyArray] = {}
     offsets: dict[str, IntArray] = {}
     for kind in kinds:
         blocks = [
@@ -187,7 +186,7 @@ def check_declared(kinds: Any) -> None:
             raise TaskError(f"task.kinds[{kind!r}] is {part!r}; give a PartKind.")
 
 
-def _numbers(value: Any, kind: str, i: int) -> NDArray[Any]:
+def _numbers(value: Any, kind: str, i: int) -> AnyArray:
     """Return the parts of example ``i`` as an array of real numbers."""
     block = on_example("parts", i, np.asarray, value)
     # The caller refuses other numbers of axes.

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
 from structboost.contract.parts import StackedParts, of_kind
@@ -200,7 +199,7 @@ class KeptTruth:
         self._listings = listings or KeptListings()
         self._indices = indices
         self._by_kind: dict[str, SparseFeature] | None = None
-        self._losses: dict[str, NDArray[Any]] | None = None
+        self._losses: dict[str, AnyArray] | None = None
         self._has_losses = True
         self.counts_passes, self.n_passes = counts_passes, 0
 
@@ -219,7 +218,7 @@ class KeptTruth:
 
     def loss_scores(
         self, task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-    ) -> dict[str, NDArray[Any]] | None:
+    ) -> dict[str, AnyArray] | None:
         """Return the loss scores by kind, as rows of the stack, or None if the task has none."""
         if self._losses is None and self._has_losses:
             self._losses = stacked_loss_scores(task, X, Y, offsets)
@@ -259,9 +258,9 @@ class KeptTruth:
 
 def stacked_loss_scores(
     task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-) -> dict[str, NDArray[Any]] | None:
+) -> dict[str, AnyArray] | None:
     """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
-    added: dict[str, list[NDArray[Any]]] = {}
+    added: dict[str, list[AnyArray]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)
         if value is None and not i:

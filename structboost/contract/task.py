@@ -15,9 +15,8 @@ from itertools import takewhile
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray
 from structboost.contract.listed_outputs import (
     KeptListings,
     Marginals,
@@ -347,7 +346,7 @@ class Task(Described, ABC):
         """
         return self.marginals_batch(X, scores).log_sums
 
-    def part_labels(self, x: Any, y: Any) -> NDArray[Any]:
+    def part_labels(self, x: Any, y: Any) -> AnyArray:
         """Return the labels that output ``y`` gives to the parts of :attr:`labelled_kind`.
 
         :class:`structboost.CrossFitted` trains a classifier of the parts on them.

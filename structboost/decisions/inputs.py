@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, Self
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray
 from structboost.decisions.problem import DecisionProblem
 from structboost.errors import TaskError
 from structboost.faces.columns import (
@@ -46,8 +45,8 @@ class DecisionInput(NamedTuple):
         Problem of this instance, where instances differ in what is feasible.
     """
 
-    instance: NDArray[Any] | None = None
-    items: NDArray[Any] | None = None
+    instance: AnyArray | None = None
+    items: AnyArray | None = None
     problem: DecisionProblem | None = None
 
 
@@ -71,7 +70,7 @@ class _Tables(Sequence[Any]):
 
     entry: type[Any]
 
-    def __init__(self, **tables: NDArray[Any]) -> None:
+    def __init__(self, **tables: AnyArray) -> None:
         self.tables = tables
         vars(self).update(tables)
 
@@ -91,7 +90,7 @@ class DecisionInputs(_Tables):
 
     entry = DecisionInput
 
-    def __init__(self, **tables: NDArray[Any]) -> None:
+    def __init__(self, **tables: AnyArray) -> None:
         super().__init__(**tables)
         self.features = "both" if len(tables) > 1 else next(iter(tables))
         self.n_items = tables["items"].shape[1] if "items" in tables else None

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.linalg import svd
-from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray, PathName
 from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
@@ -65,7 +63,7 @@ class Preparation:
     """
 
     def __init__(
-        self, arrays: Mapping[str, NDArray[Any]], trees: Mapping[str, Any] | None = None
+        self, arrays: Mapping[str, AnyArray], trees: Mapping[str, Any] | None = None
     ) -> None:
         self.arrays, self.trees = dict(arrays), dict(trees or {})
         means = {kind: f"{kind}_mean" for kind in ("instance", "items")}
@@ -85,7 +83,7 @@ class Preparation:
                 f"start is 'boosted', which needs {_CROSS_FITTED} instances; X has {len(inputs)}. "
                 "Give start='least_squares'."
             )
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, AnyArray] = {}
         for kind, table in inputs.tables.items():
             arrays[f"{kind}_mean"], std = _moments(_rows(table))
             arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
@@ -226,7 +224,7 @@ class DecisionModel:
         """Predict the costs of all inputs, shape (n, n_items)."""
         return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
 
-    def save(self, path: str | PathLike[str], parameters: Mapping[str, Any]) -> None:
+    def save(self, path: PathName, parameters: Mapping[str, Any]) -> None:
         """Write the model to a file, all of it or nothing, and refuse boosted trees."""
         if self.preparation.trees:
             raise ValueError(
@@ -258,9 +256,7 @@ class DecisionModel:
         FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
 
     @classmethod
-    def load(
-        cls, path: str | PathLike[str], problem: DecisionProblem
-    ) -> tuple[DecisionModel, dict[str, Any]]:
+    def load(cls, path: PathName, problem: DecisionProblem) -> tuple[DecisionModel, dict[str, Any]]:
         """Read the model and the parameters that :meth:`save` wrote.
 
         TaskError if the problem is not that of training: items or sense differ.

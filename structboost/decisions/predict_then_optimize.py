@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import field
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, override
+from structboost._typing import FloatArray, PathName, override
 from structboost.decisions.inputs import FeatureReader, TrueDecisions, read_costs
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
@@ -268,12 +267,12 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         return -normalized_regret(table, decisions, truth.chosen, weights)
 
     @override
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         check_is_fitted(self, "trainer_")
         self._model.save(path, plain_parameters(self.get_params(deep=False)))
 
     @classmethod
-    def load(cls, path: str | PathLike[str], problem: Any) -> Self:
+    def load(cls, path: PathName, problem: Any) -> Self:
         """Load a fitted model from a file that :meth:`save` wrote, and the problem.
 
         Parameters

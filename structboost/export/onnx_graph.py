@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import structboost
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, BoolArray, ByteArray, FloatArray
 from structboost.learners.binning import SetColumns
 from structboost.learners.table import LookupTable
 from structboost.learners.tree_table import WeightedTrees, single_thresholds
@@ -139,19 +138,19 @@ def trees_of_ensemble(trees: WeightedTrees, dtype: np.dtype[Any]) -> Iterator[Su
         yield _complete_tree(0, *nodes, leaves)
 
 
-def rounded(thresholds: FloatArray, dtype: np.dtype[Any]) -> NDArray[Any]:
+def rounded(thresholds: FloatArray, dtype: np.dtype[Any]) -> AnyArray:
     """Round thresholds to a type, so that they split numbers of it as before."""
     return single_thresholds(thresholds) if dtype == np.float32 else thresholds
 
 
-def used_channels(tree: Subtree) -> NDArray[np.bool_]:
+def used_channels(tree: Subtree) -> BoolArray:
     """Return whether each channel has a leaf that is not 0."""
     if isinstance(tree, np.ndarray):
         return np.asarray(tree != 0)
     return used_channels(tree[2]) | used_channels(tree[3])
 
 
-def _search_tree(feature: int, thresholds: NDArray[Any], values: FloatArray) -> Subtree:
+def _search_tree(feature: int, thresholds: AnyArray, values: FloatArray) -> Subtree:
     """Build a tree that halves the bins of one feature until one is left."""
     if not len(thresholds):
         return values[0]
@@ -167,10 +166,10 @@ def _search_tree(feature: int, thresholds: NDArray[Any], values: FloatArray) -> 
 
 def _complete_tree(
     node: int,
-    features: NDArray[Any],
-    thresholds: NDArray[Any],
-    splits: NDArray[np.bool_],
-    missing_left: NDArray[np.uint8],
+    features: AnyArray,
+    thresholds: AnyArray,
+    splits: BoolArray,
+    missing_left: ByteArray,
     leaves: FloatArray,
 ) -> Subtree:
     """Return the subtree at a node of a complete tree, with children 2 node + 1 and + 2."""

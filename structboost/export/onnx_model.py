@@ -11,11 +11,10 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray
 from structboost.export.onnx_graph import (
     Graph,
     Subtree,
@@ -364,8 +363,8 @@ def _add_hierarchy(
 def _tree_of_labels(
     graph: Graph,
     scores: str,
-    above: NDArray[Any],
-    levels: list[NDArray[Any]],
+    above: AnyArray,
+    levels: list[AnyArray],
     gain: Callable[[Graph, str], str],
 ) -> list[str]:
     """Add, level by level, the score of each label and the gains of those below it."""
@@ -394,8 +393,8 @@ def _softplus(graph: Graph, value: str) -> str:
 def _down(
     graph: Graph,
     of_levels: list[str],
-    above: NDArray[Any],
-    levels: list[NDArray[Any]],
+    above: AnyArray,
+    levels: list[AnyArray],
     operator: str,
 ) -> str:
     """Combine each label with those above it, and return the labels in their order."""
@@ -516,7 +515,7 @@ def _probabilities(graph: Graph, scores: str, estimator: Any) -> str:
     return graph.add("Div", product, total)
 
 
-def _labels(classes: NDArray[Any]) -> NDArray[Any]:
+def _labels(classes: AnyArray) -> AnyArray:
     kind = classes.dtype.kind
     if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in classes)):
         return classes.astype(str).astype(object)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import field
-from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, override
+from structboost._typing import FloatArray, PathName, override
 from structboost.contract.task import Task
 from structboost.errors import warn_user
 from structboost.faces.labels import without_learners
@@ -180,11 +179,11 @@ class BoostedFace(BaseEstimator):
         updated: Self = set_params(self, **params)
         return updated
 
-    def save(self, path: str | PathLike[str]) -> None:  # noqa: D102
+    def save(self, path: PathName) -> None:  # noqa: D102
         save_estimator(self, path)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:  # noqa: D102
+    def load(cls, path: PathName) -> Self:  # noqa: D102
         loaded: Self = load_estimator(cls, path)
         return loaded
 

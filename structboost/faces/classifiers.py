@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from structboost._typing import FloatArray, override
+from structboost._typing import AnyArray, FloatArray, override
 from structboost.contract.task import Task
 from structboost.faces.base import facts_of_fit, fit_of_facts
 from structboost.faces.columns import Columns
@@ -160,7 +159,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         problem = Problem(task, examples, self._folds, held, whole)
         return self._train(recipe, problem, classes, columns)
 
-    def _split(self, examples: Examples, labels: NDArray[Any]) -> tuple[Examples, Examples]:
+    def _split(self, examples: Examples, labels: AnyArray) -> tuple[Examples, Examples]:
         """Return the examples to train on and those held out, some of equal ones in both."""
         X, outputs, counts = examples.X, examples.Y, examples.counts
         assert counts is not None
@@ -178,7 +177,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             Examples(rows_of(X, held.rows), outputs[held.rows], held.weights),
         )
 
-    def _check_held_out(self, labels: NDArray[Any]) -> None:
+    def _check_held_out(self, labels: AnyArray) -> None:
         """Raise ValueError unless each class can have held-out and training samples."""
         present, counts = np.unique(labels, return_counts=True)
         if counts.min() < 2:
@@ -217,9 +216,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         problem = Problem(task, Examples(X, encode(y, task), sample_weight), self._folds)
         return self._train(recipe, problem, classes, Columns(int(X.shape[1])))
 
-    def _train(
-        self, recipe: Recipe, problem: Problem, classes: NDArray[Any], columns: Columns
-    ) -> Self:
+    def _train(self, recipe: Recipe, problem: Problem, classes: AnyArray, columns: Columns) -> Self:
         """Train on a problem, and keep what its model needs."""
         task = problem.task
 
@@ -236,7 +233,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
     @override
     def _recipe(self, seed: int = 0) -> Recipe: ...
 
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+    def _task(self, classes: AnyArray, seed: int) -> Task:
         """Return the task for these classes."""
         return classification_task(list(classes), self.taxonomy)
 
@@ -328,7 +325,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         assert self.link_ is not None  # else there is no predict_proba
         return self.link_.inverse(scores)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         """Return the label with the highest score, or with the least expected cost in a taxonomy.
 
         Parameters
@@ -349,7 +346,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             return self.task_.losses
         return None
 
-    def _labels(self, decided: FloatArray) -> NDArray[Any]:
+    def _labels(self, decided: FloatArray) -> AnyArray:
         """Return labels for a result of :meth:`decision_function`."""
         costs = self._class_costs()
         if costs is None:
@@ -374,7 +371,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         """
         return map(self._decision, self._staged_scores(X))
 
-    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+    def staged_predict(self, X: Any) -> Iterator[AnyArray]:
         """Iterate over the labels after each round, with the weights of that round.
 
         Parameters
@@ -430,7 +427,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         return classification_task(self.classes_.tolist())
 
 
-def _labels_given(task: Task, classes: NDArray[Any], Y: Any) -> NDArray[Any]:
+def _labels_given(task: Task, classes: AnyArray, Y: Any) -> AnyArray:
     """Return true outputs of the task as labels."""
     indices = np.asarray(Y)
     if isinstance(task, BinaryTask):

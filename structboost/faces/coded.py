@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import override
+from structboost._typing import AnyArray, override
 from structboost.contract.task import Task
 from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
 from structboost.faces.parameters import estimator
@@ -160,7 +159,7 @@ def _corrective_recipe(face: Any, pairs: str, seed: int, codes: str = "random") 
     return replace(recipe, choices=BoundedNorm(face.theta, pairs, seed))
 
 
-def _word_task(coding: Any, classes: NDArray[Any], seed: int) -> CodedTask:
+def _word_task(coding: Any, classes: AnyArray, seed: int) -> CodedTask:
     return CodedTask(coding_matrix(coding, len(classes), np.random.RandomState(seed)))
 
 
@@ -263,7 +262,7 @@ class AdaBoostMOClassifier(BoostedClassifier):
         return _stage_wise_recipe(self, "bits", seed)
 
     @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+    def _task(self, classes: AnyArray, seed: int) -> Task:
         return _word_task(self.coding, classes, seed)
 
 
@@ -293,7 +292,7 @@ class AdaBoostMHClassifier(BoostedClassifier):
         return _stage_wise_recipe(self, "bits", seed)
 
     @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+    def _task(self, classes: AnyArray, seed: int) -> Task:
         return _word_task("one_vs_all", classes, seed)
 
 
@@ -323,7 +322,7 @@ class AdaBoostECCClassifier(BoostedClassifier):
         return _stage_wise_recipe(self, "outputs", seed)
 
     @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+    def _task(self, classes: AnyArray, seed: int) -> Task:
         return MulticlassTask(len(classes))
 
 
@@ -350,7 +349,7 @@ class MultiBoostMOClassifier(BoostedClassifier):
         return _corrective_recipe(self, "bits", seed)
 
     @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+    def _task(self, classes: AnyArray, seed: int) -> Task:
         return _word_task(self.coding, classes, seed)
 
 
@@ -383,7 +382,7 @@ class MultiBoostECCClassifier(BoostedClassifier):
         return _corrective_recipe(self, "outputs", seed, self.codes)
 
     @override
-    def _task(self, classes: NDArray[Any], seed: int) -> Task:
+    def _task(self, classes: AnyArray, seed: int) -> Task:
         return MulticlassTask(len(classes))
 
 

@@ -10,9 +10,8 @@ from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.errors import warn_user
 from structboost.faces.table_forms import frame_of, shape_of
 from structboost.files.archive import DamagedFileError, finite_number, whole_number
@@ -305,7 +304,7 @@ class ColumnEncoding:
 
     @classmethod
     def of_training(
-        cls, table: NDArray[Any], categories: Mapping[int, Sequence[Any]], *, fills: bool
+        cls, table: AnyArray, categories: Mapping[int, Sequence[Any]], *, fills: bool
     ) -> Self | None:
         """Return the encoding of a training table, or None if it would change nothing.
 
@@ -350,7 +349,7 @@ class ColumnEncoding:
         ]
         return np.repeat(np.arange(len(sizes)), sizes)
 
-    def encode(self, table: NDArray[Any]) -> NDArray[Any]:
+    def encode(self, table: AnyArray) -> AnyArray:
         """Return the encoded columns of a table, shape (n_samples, n_encoded)."""
         if not self.adds_columns:
             is_missing = np.isnan(table)

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array, column_or_1d
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
@@ -78,7 +77,7 @@ class Form(ABC):
         """Return the parts of inputs, with the features of the first call."""
 
     @abstractmethod
-    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
+    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[AnyArray, IntArray]:
         """Return the classes, and for each part the index of its class or a row of 0 and 1.
 
         The index is -1 if the class is unknown.
@@ -150,7 +149,7 @@ class TableForm(Form):
         return PartTable(rows, np.ones(rows.shape[0], np.int64))
 
     @override
-    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
+    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[AnyArray, IntArray]:
         if not _has_sets(y):
             check_outputs(y, parts.rows)
             classes, labels = np.unique(column_or_1d(label_vector(y)), return_inverse=True)
@@ -179,7 +178,7 @@ class _SequenceForm(Form):
         # Equal values have equal responses, whatever their type.
         return PartTable(rows.astype(np.float64, copy=False), lengths)
 
-    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
+    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[AnyArray, IntArray]:
         classes, tags = tag_indices(y, parts.lengths.tolist())
         return classes, np.concatenate(tags)
 
@@ -204,7 +203,7 @@ class _TaskForm(Form):
         stack = stacked_inputs(self._task, X)
         return PartTable(stack.rows[self._kind], np.diff(stack.offsets[self._kind]))
 
-    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[NDArray[Any], IntArray]:
+    def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[AnyArray, IntArray]:
         if len(y) != len(X):
             raise ValueError(f"X has {len(X)} examples and y {len(y)}; give one for each.")
         blocks = []
@@ -236,7 +235,7 @@ def _has_sets(y: Any) -> bool:
     return any(not isinstance(one, str | Mapping) and hasattr(one, "__len__") for one in y)
 
 
-def rows_at(rows: Any, index: NDArray[Any]) -> Any:
+def rows_at(rows: Any, index: AnyArray) -> Any:
     """Return the rows of an array, a sparse array or a data frame at indices or in a mask."""
     frame = frame_of(rows)
     if frame is None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -15,7 +14,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import ConstantPredictionWarning, warn_user
@@ -149,7 +148,7 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     return float(accuracy_score(labels, predicted, sample_weight=sample_weight))
 
 
-def check_targets(y: NDArray[Any]) -> None:
+def check_targets(y: AnyArray) -> None:
     """Raise ValueError unless labels are classes, such as strings and whole numbers."""
     try:
         check_classification_targets(y)
@@ -170,7 +169,7 @@ def check_unmasked(y: Any) -> None:
         raise ValueError(f"y[{index}] is masked; give every sample a label, or leave it out.")
 
 
-def plain_array(make: Callable[[], Any]) -> NDArray[Any]:
+def plain_array(make: Callable[[], Any]) -> AnyArray:
     """Return the array of a table or a series, or raise TypeError if its type has none."""
     try:
         return np.asarray(make())
@@ -181,7 +180,7 @@ def plain_array(make: Callable[[], Any]) -> NDArray[Any]:
         ) from error
 
 
-def _array(y: Any) -> NDArray[Any]:
+def _array(y: Any) -> AnyArray:
     """Return labels as an array, without conversion of one type to another."""
     frame = frame_of(y, "y") if hasattr(y, "columns") or hasattr(y, "column_names") else None
     if frame is not None:
@@ -204,7 +203,7 @@ def _array(y: Any) -> NDArray[Any]:
     return labels
 
 
-def _of_one_sort(labels: NDArray[Any], entries: Any, wanted: str) -> NDArray[Any]:
+def _of_one_sort(labels: AnyArray, entries: Any, wanted: str) -> AnyArray:
     """Return labels in a type of numpy that keeps their values."""
     kind = labels.dtype.kind
     if kind in "mMf" and (missing := first_missing(labels)) is not None:
@@ -249,13 +248,13 @@ def _of_one_sort(labels: NDArray[Any], entries: Any, wanted: str) -> NDArray[Any
     return plain
 
 
-def _check_exact(items: Any, labels: NDArray[Any]) -> None:
+def _check_exact(items: Any, labels: AnyArray) -> None:
     """Raise ValueError if a whole number was rounded, or is too large for numpy."""
     for i, label in enumerate(items if labels.dtype.kind in "fO" else ()):
         check_small(label, f"y[{i}]")
 
 
-def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
+def plain_classes(classes: AnyArray) -> dict[str, Any]:
     """Return labels and their type as a header of a file holds them.
 
     TypeError if a label is of a type that files do not hold.
@@ -270,13 +269,13 @@ def plain_classes(classes: NDArray[Any]) -> dict[str, Any]:
     return {"classes": values.tolist(), "classes_dtype": classes.dtype.str}
 
 
-def saved_classes(metadata: Mapping[str, Any]) -> NDArray[Any]:
+def saved_classes(metadata: Mapping[str, Any]) -> AnyArray:
     """Return the labels of a saved classifier in their original type."""
     labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
     if dtype.kind not in "biufSUOmM" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
         raise DamagedFileError(f"its classes are of type {dtype}")
     is_date = dtype.kind in "mM"
-    classes: NDArray[Any] = np.array(labels, np.int64 if is_date else dtype)
+    classes: AnyArray = np.array(labels, np.int64 if is_date else dtype)
     classes = classes.view(dtype) if is_date else classes
     if classes.ndim != 1 or not len(classes):
         raise DamagedFileError(f"its classes have shape {classes.shape}")
@@ -311,8 +310,8 @@ def outputs_of(labels: IntArray, task: Task) -> IntArray:
 
 
 def classification_examples(
-    X: NDArray[Any], y: NDArray[Any], sample_weight: Any, class_weight: Any
-) -> tuple[NDArray[Any], NDArray[Any], Any, FloatArray, IntArray]:
+    X: AnyArray, y: AnyArray, sample_weight: Any, class_weight: Any
+) -> tuple[AnyArray, AnyArray, Any, FloatArray, IntArray]:
     """Return the classes, and inputs, class indices, weights and counts of the distinct examples.
 
     ValueError or TypeError if a weight is out of its range, or weights leave one of several
@@ -374,7 +373,7 @@ def _repeats(weights: FloatArray) -> IntArray:
     return np.ones(len(weights), np.int64)
 
 
-def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> FloatArray:
+def _weights_of_classes(class_weight: Mapping[Any, float], classes: AnyArray) -> FloatArray:
     """Return the weight of each class, which is 1 where the dict has none.
 
     ValueError if the dict has a label that is no class.
@@ -391,7 +390,7 @@ def _weights_of_classes(class_weight: Mapping[Any, float], classes: NDArray[Any]
     return weights
 
 
-def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
+def classes_in_place(y: Any) -> tuple[AnyArray, Callable[[Any, Task], Any]]:
     """Return the classes of labels, and a function that converts labels to outputs of a task.
 
     Both take Dask collections, too.  ValueError if there are fewer than two classes.
@@ -421,12 +420,12 @@ def classes_in_place(y: Any) -> tuple[NDArray[Any], Callable[[Any, Task], Any]]:
     return classes, encode
 
 
-def _unique_labels(block: NDArray[Any]) -> NDArray[Any]:
+def _unique_labels(block: AnyArray) -> AnyArray:
     check_labels(block, "a block of y")
     return np.asarray(np.unique(block))
 
 
-def _outputs_of_block(block: NDArray[Any], classes: NDArray[Any], task: Task) -> IntArray:
+def _outputs_of_block(block: AnyArray, classes: AnyArray, task: Task) -> IntArray:
     return outputs_of(np.searchsorted(classes, block), task)
 
 
@@ -439,7 +438,7 @@ def decision_of(scores: FloatArray, task: Task | None = None) -> FloatArray:
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-def labels_of(scores: FloatArray, classes: NDArray[Any]) -> NDArray[Any]:
+def labels_of(scores: FloatArray, classes: AnyArray) -> AnyArray:
     """Return the label with the highest score, or by the sign of one-dimensional scores."""
     index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return np.asarray(classes[index])
@@ -458,13 +457,13 @@ class LabelSets(NamedTuple):
         Whether a sample has labels outside ``classes``.
     """
 
-    classes: NDArray[Any]
+    classes: AnyArray
     indicator: IntArray
     form: str
-    unknown: NDArray[np.bool_]
+    unknown: BoolArray
 
 
-def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
+def label_sets(y: Any, classes: AnyArray | None = None) -> LabelSets:
     """Convert labels of samples, in any of the supported forms, to an indicator matrix.
 
     Parameters
@@ -527,7 +526,7 @@ def label_sets(y: Any, classes: NDArray[Any] | None = None) -> LabelSets:
     return LabelSets(classes, indicator, form, unknown)
 
 
-def _check_no_ragged_indicator(y: NDArray[Any]) -> None:
+def _check_no_ragged_indicator(y: AnyArray) -> None:
     """Raise ValueError if lists of labels look like rows of 0 and 1 of different lengths."""
     rows = [row if isinstance(row, list | tuple) else list(row) for row in y]
     if all(len(set(row)) == len(row) for row in rows):
@@ -544,14 +543,14 @@ def _check_no_ragged_indicator(y: NDArray[Any]) -> None:
         )
 
 
-def _label_array(labels: Sequence[Any]) -> NDArray[Any]:
+def _label_array(labels: Sequence[Any]) -> AnyArray:
     """Return different labels as an array of their type."""
     array = np.asarray(label_vector(list(labels)))
     check_not_complex(array, "y")
     return array
 
 
-def _as_table_or_sequence(y: Any) -> tuple[NDArray[Any], list[Any] | None]:
+def _as_table_or_sequence(y: Any) -> tuple[AnyArray, list[Any] | None]:
     """Return a table of at least two columns, or an array with one entry per sample, and names.
 
     The names are those of the columns of a data frame, or None.
@@ -606,7 +605,7 @@ def _check_names(names: list[Any]) -> None:
         check_same_sort(names[0], name, "y has the column", "another")
 
 
-def _columns_of(names: list[Any], classes: NDArray[Any]) -> IntArray:
+def _columns_of(names: list[Any], classes: AnyArray) -> IntArray:
     """Return the column of each label of training, found by its name."""
     place = {name: i for i, name in enumerate(names)}
     labels = classes.tolist()
@@ -627,7 +626,7 @@ def _columns_of(names: list[Any], classes: NDArray[Any]) -> IntArray:
     )
 
 
-def _check_indicator(y: NDArray[Any], names: list[Any] | None) -> None:
+def _check_indicator(y: AnyArray, names: list[Any] | None) -> None:
     if y.dtype.kind == "O":
         good = [[isinstance(v, _NUMBERS) and v in (0, 1) for v in row] for row in y]
         wrong = ~np.array(good, bool).reshape(y.shape)
@@ -642,7 +641,7 @@ def _check_indicator(y: NDArray[Any], names: list[Any] | None) -> None:
         )
 
 
-def _check_lists(y: NDArray[Any]) -> None:
+def _check_lists(y: AnyArray) -> None:
     """Raise unless samples have lists, of strings only or of numbers only."""
     are_lists = [_is_list(labels) for labels in y]
     if 2 * sum(are_lists) < len(y):

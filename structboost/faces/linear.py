@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, override
+from structboost._typing import AnyArray, FloatArray, PathName, override
 from structboost.faces.columns import FROM_DTYPE, Columns
 from structboost.faces.labels import (
     classification_examples,
@@ -192,7 +190,7 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
     def _decision(self, scores: FloatArray) -> FloatArray:
         return decision_of(scores)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         """Return the label with the highest score.
 
         Parameters
@@ -230,12 +228,12 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
     score = score
 
     @override
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         save_estimator(self, path)
 
     @override
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: PathName) -> Self:
         loaded: Self = load_estimator(cls, path)
         return loaded
 
@@ -247,7 +245,7 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
             raise DamagedFileError("its model is of other classes")
         self._keep(self.model_, saved_classes(facts), saved_columns(facts, self.model_))
 
-    def _keep(self, model: Ensemble, classes: NDArray[Any], columns: Columns) -> None:
+    def _keep(self, model: Ensemble, classes: AnyArray, columns: Columns) -> None:
         """Set the fitted attributes."""
         self.__dict__.update(column_attributes(columns))
         self.classes_ = classes

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
 from structboost.faces.base import facts_of_fit, fit_of_facts
@@ -344,7 +343,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
 
     def outputs_for_metrics(
         self, true: Any, predicted: Any, sample_weight: Any
-    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    ) -> tuple[AnyArray, AnyArray, Any]:
         """Return indicator matrices for :func:`structboost.selection.structured_scorer`.
 
         True labels that were not in training have a last column, in which no prediction is 1.  With
@@ -395,7 +394,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         self._keep(task, fitted, classes_=classes, **of_columns)
 
     def _task(
-        self, classes: NDArray[Any], sets: Any, edges: Any, costs: Any, *, pairs: bool
+        self, classes: AnyArray, sets: Any, edges: Any, costs: Any, *, pairs: bool
     ) -> MultiLabelTask:
         if edges is not None:
             task = HierarchicalMultiLabelTask(len(classes), edges)
@@ -403,7 +402,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             return task
         return MultiLabelTask(len(classes), self.loss, pairs=pairs, sets=sets, costs=costs)
 
-    def _cost_table(self, classes: NDArray[Any]) -> FloatArray | None:
+    def _cost_table(self, classes: AnyArray) -> FloatArray | None:
         """Return the costs of missing labels and of extra labels, in two rows."""
         if self.label_costs is None:
             return None
@@ -446,7 +445,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             table[:, indices[label]] = pair
         return table
 
-    def _hierarchy_edges(self, classes: NDArray[Any], form: str) -> tuple[NDArray[Any], IntArray]:
+    def _hierarchy_edges(self, classes: AnyArray, form: str) -> tuple[AnyArray, IntArray]:
         """Return the labels with those of the hierarchy, and its pairs as their indices."""
         read = {"loss": ("hamming",), "outputs": (AUTO, "all"), "pairs": (AUTO, False)}
         for name, values in read.items():
@@ -510,7 +509,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         return tags
 
 
-def _closed(indicator: IntArray, edges: IntArray, classes: NDArray[Any]) -> IntArray:
+def _closed(indicator: IntArray, edges: IntArray, classes: AnyArray) -> IntArray:
     """Return sets of labels with all labels above theirs, and warn how many have more."""
     labels = classes.tolist()
     named = [(labels[above], labels[below]) for above, below in edges]
@@ -529,6 +528,6 @@ def _closed(indicator: IntArray, edges: IntArray, classes: NDArray[Any]) -> IntA
     return closed
 
 
-def _lists(sets: IntArray, classes: NDArray[Any]) -> list[tuple[Any, ...]]:
+def _lists(sets: IntArray, classes: AnyArray) -> list[tuple[Any, ...]]:
     """Return the labels of each set."""
     return [tuple(classes[labels == 1].tolist()) for labels in sets]

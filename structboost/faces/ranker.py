@@ -9,11 +9,10 @@ from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import column_or_1d
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.faces.base import facts_of_fit, fit_of_facts
@@ -328,7 +327,7 @@ class StructBoostRanker(TableFace):
             )
         return folds
 
-    def _folds_of_items(self, items: NDArray[Any], relevance: Any) -> list[Fold]:
+    def _folds_of_items(self, items: AnyArray, relevance: Any) -> list[Fold]:
         """Return folds of the items of one query."""
         of_items = np.ones(len(items))
         if isinstance(relevance, WeightedRelevance):
@@ -345,7 +344,7 @@ class StructBoostRanker(TableFace):
         ]  # fmt: skip
 
     def _hold_out(
-        self, y: NDArray[Any], queries: list[IntArray], weights: FloatArray
+        self, y: AnyArray, queries: list[IntArray], weights: FloatArray
     ) -> tuple[list[IntArray], list[IntArray], FloatArray, FloatArray]:
         """Return training and validation queries, and their weights.
 
@@ -392,8 +391,8 @@ def _ranking_weights(
 
 
 def _ranking_examples(
-    X: NDArray[Any], y: NDArray[Any], queries: list[IntArray], of_items: FloatArray
-) -> tuple[list[NDArray[Any]], list[Any]]:
+    X: AnyArray, y: AnyArray, queries: list[IntArray], of_items: FloatArray
+) -> tuple[list[AnyArray], list[Any]]:
     """Return inputs and true outputs of queries, with weights if they differ within a query."""
     outputs: list[Any] = []
     for rows in queries:
@@ -402,7 +401,7 @@ def _ranking_examples(
     return [X[rows] for rows in queries], outputs
 
 
-def _relevance(Y: Any) -> NDArray[Any]:
+def _relevance(Y: Any) -> AnyArray:
     """Return the relevance of the items of a query, without weights."""
     return np.asarray(Y.relevance if isinstance(Y, WeightedRelevance) else Y)
 
@@ -442,8 +441,8 @@ def _queries_named(ids: Any, queries: Sequence[IntArray]) -> Iterator[None]:
 def _losses(
     task: Task,
     ids: Any,
-    scores: NDArray[Any],
-    y: NDArray[Any],
+    scores: AnyArray,
+    y: AnyArray,
     queries: list[IntArray],
     of_items: FloatArray,
 ) -> list[float]:
@@ -456,7 +455,7 @@ def _losses(
         ]
 
 
-def _column(value: Any, name: str) -> NDArray[Any]:
+def _column(value: Any, name: str) -> AnyArray:
     """Return a vector or a column as a vector."""
     array = array_of(value)
     if not array.ndim or array.shape[1:] not in ((), (1,)) or array.dtype.kind == "c":
@@ -464,7 +463,7 @@ def _column(value: Any, name: str) -> NDArray[Any]:
     return np.asarray(column_or_1d(value))
 
 
-def _split_queries(y: NDArray[Any], qid: Any) -> list[IntArray]:
+def _split_queries(y: AnyArray, qid: Any) -> list[IntArray]:
     """Return the rows of each query, in the order of the queries' ids."""
     if qid is None:
         return [np.arange(len(y))]

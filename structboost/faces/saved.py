@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import IntArray
+from structboost._typing import IntArray, PathName
 from structboost.errors import ModelFileError
 from structboost.faces.labels import plain_classes
 from structboost.files.archive import DamagedFileError, finite_number, whole_number
@@ -27,7 +26,7 @@ _TUPLE, _DICT = "tuple", "dict"
 _MOST_LEVELS = 100
 
 
-def save_estimator(face: Any, path: str | PathLike[str]) -> None:
+def save_estimator(face: Any, path: PathName) -> None:
     """Write the model of an estimator to a file, with its parameters and facts in the metadata."""
     check_is_fitted(face)
     metadata = {
@@ -40,7 +39,7 @@ def save_estimator(face: Any, path: str | PathLike[str]) -> None:
     replace(face.model_, metadata={**metadata, **face._facts()}).save(path)
 
 
-def load_estimator(cls: Any, path: str | PathLike[str]) -> Any:
+def load_estimator(cls: Any, path: PathName) -> Any:
     """Read an estimator from a file, whose metadata may be damaged."""
     model = read_model(path)
     facts = model.metadata

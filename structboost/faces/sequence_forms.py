@@ -10,9 +10,9 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from structboost._typing import AnyArray, FloatArray
 from structboost.faces.table_forms import check_small, frame_of
 from structboost.validation import shown
 
@@ -138,13 +138,13 @@ def sequence_of(x: Any, i: int) -> Any:
     return numbers_of(x, i)
 
 
-def numbers_of(x: Any, i: int) -> NDArray[Any]:
+def numbers_of(x: Any, i: int) -> AnyArray:
     """Return the tokens of sequence ``i`` as an array of numbers, of unchecked shape.
 
     ValueError if it is no array of real numbers that floats can hold.
     """
     try:
-        rows: NDArray[Any] = x.toarray() if sparse.issparse(x) else np.asarray(x)
+        rows: AnyArray = x.toarray() if sparse.issparse(x) else np.asarray(x)
     except ValueError:
         raise ValueError(
             f"X[{i}] is {shown(x)}, whose tokens differ in length; {_TOKENS}"
@@ -171,7 +171,7 @@ def is_numeric(frame: Any) -> bool:
     return all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in frame.schema.values())
 
 
-def numbers_of_frame(frame: Any, i: int) -> NDArray[np.float64]:
+def numbers_of_frame(frame: Any, i: int) -> FloatArray:
     """Return the columns of a narwhals frame as floats, NaN where a value is missing."""
     columns = [
         [np.nan if is_missing_tag(value) else value for value in frame[name].to_list()]

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray, override
 from structboost.faces.base import BoostedFace
 from structboost.faces.tokens import TokenReader
 from structboost.learners.active_feature import active_features
@@ -49,7 +48,7 @@ class StepFeatures:
             rows = sparse.csr_array((np.ones(int(ends[-1])), rows[used], ends), shape)
         return sparse.csr_array(rows[:, self.columns])
 
-    def of_sequences(self, rows: Sequence[NDArray[Any]]) -> list[NDArray[np.int32]]:
+    def of_sequences(self, rows: Sequence[AnyArray]) -> list[ShortArray]:
         """Return the features of the steps of sequences, as rows of active features."""
         tokens = active_features(self.of_tokens(np.concatenate(rows)))
         return [table[1:] for table in np.split(tokens, np.cumsum([*map(len, rows)])[:-1])]
@@ -149,7 +148,7 @@ class TokenWeights(BoostedFace):
     It needs the fitted attributes of :class:`structboost.StructBoostTagger`.
     """
 
-    classes_: NDArray[Any]
+    classes_: AnyArray
     _reader: TokenReader
     _steps: StepFeatures | None
 

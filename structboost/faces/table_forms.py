@@ -8,16 +8,16 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from structboost._typing import AnyArray
 from structboost.validation import shown
 
 # Larger whole numbers are not all numbers of double precision.
 EXACT = 2**53
 
 
-def check_exact(values: NDArray[Any], name: str) -> None:
+def check_exact(values: AnyArray, name: str) -> None:
     """Raise ValueError if an array has whole numbers that double precision would round."""
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8 or not values.size:
         return
@@ -53,7 +53,7 @@ def check_small(value: Any, name: str) -> None:
         )
 
 
-def may_be_rounded(table: NDArray[Any]) -> bool:
+def may_be_rounded(table: AnyArray) -> bool:
     """Whether an array of floats may have been made of larger whole numbers."""
     if table.dtype.kind != "f" or not table.size:
         return False

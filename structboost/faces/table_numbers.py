@@ -8,12 +8,11 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.errors import warn_user
 from structboost.faces.table_forms import (
     check_exact,
@@ -110,7 +109,7 @@ def check_width(estimator: str, n_features: int | None, X: Any) -> None:
         )
 
 
-def _dense(table: Any) -> NDArray[Any]:
+def _dense(table: Any) -> AnyArray:
     """Return the array of a sparse table, unless it is too large."""
     n_entries = int(np.prod(table.shape, dtype=object))
     if n_entries > _MOST_ENTRIES:
@@ -146,7 +145,7 @@ def _raise_for_infinite(X: Any, error: ValueError) -> None:
         ) from error
 
 
-def _entries(X: Any, are_wrong: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> IntArray:
+def _entries(X: Any, are_wrong: Callable[[AnyArray], BoolArray]) -> IntArray:
     """Return rows and columns of the wrong entries in the order of rows, shape (n, 2)."""
     if not sparse.issparse(X):
         return np.argwhere(are_wrong(np.asarray(X, np.float64)))
@@ -242,14 +241,14 @@ def _numbers_of_sparse_columns(X: Any) -> Any:
     return sparse.csr_array(X.sparse.to_coo())
 
 
-def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> NDArray[Any]:
+def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> AnyArray:
     blocks = _blocks(X, frame, codes)
     columns = [(column[:, None], [f]) for f, column in codes.items()] + blocks
     dtypes = {block.dtype for block, _ in columns}
     # scikit-learn keeps tables of single precision and of bytes.
     is_uniform = len(dtypes) == 1 and dtypes <= {np.dtype(np.float32), np.dtype(np.uint8)}
     if len(columns) == 1 and (is_uniform or columns[0][0].dtype == np.float64):
-        block: NDArray[Any] = columns[0][0]
+        block: AnyArray = columns[0][0]
         return block
     out = np.empty(frame.shape, dtypes.pop() if is_uniform else np.float64)
     for block, places in columns:
@@ -257,12 +256,10 @@ def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> NDArr
     return out
 
 
-def _blocks(
-    X: Any, frame: Any, codes: dict[int, FloatArray]
-) -> list[tuple[NDArray[Any], list[int]]]:
+def _blocks(X: Any, frame: Any, codes: dict[int, FloatArray]) -> list[tuple[AnyArray, list[int]]]:
     """Return blocks of numbers, shape (n_samples, n_columns), and their places in the table."""
     plain: dict[Any, list[int]] = {}
-    blocks: list[tuple[NDArray[Any], list[int]]] = []
+    blocks: list[tuple[AnyArray, list[int]]] = []
     names = frame.columns
     is_pandas = hasattr(X, "iloc")
     types = X.dtypes if is_pandas else frame.schema.values()
@@ -279,7 +276,7 @@ def _blocks(
     for places in plain.values():
         # Labels of pandas need not be text.
         chosen = X.iloc[:, places] if is_pandas else frame.select([names[f] for f in places])
-        values: NDArray[Any] = chosen.to_numpy()
+        values: AnyArray = chosen.to_numpy()
         if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
             for k, f in enumerate(places):
                 check_exact(values[:, k], f"Column {names[f]!r} of X")
@@ -287,14 +284,14 @@ def _blocks(
     return blocks
 
 
-def _native(values: NDArray[Any]) -> NDArray[Any]:
+def _native(values: AnyArray) -> AnyArray:
     """Return single precision and bytes as they are, other numbers in double precision."""
     if values.dtype in (np.float32, np.uint8):
         return values
     return values.astype(np.float64)
 
 
-def _numbers_of_series(column: Any, name: str) -> NDArray[Any]:
+def _numbers_of_series(column: Any, name: str) -> AnyArray:
     """Return the numbers of a column whose type is not one of NumPy for numbers."""
     dtype, native = column.dtype, column.to_native()
     if hasattr(native, "sparse"):  # of pandas

@@ -7,11 +7,10 @@ from itertools import chain, compress, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
 from structboost.faces.base import BoostedFace
@@ -32,7 +31,7 @@ from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_number, checked_weights, is_same, shown
 
 
-def scheme_of_tags(scheme: Any, classes: NDArray[Any], tags: Sequence[IntArray]) -> str | None:
+def scheme_of_tags(scheme: Any, classes: AnyArray, tags: Sequence[IntArray]) -> str | None:
     """Return the scheme that predictions follow, if any.
 
     The tags are indices into ``classes``, -1 where unknown.  ValueError if there is no such scheme,
@@ -56,7 +55,7 @@ def scheme_of_tags(scheme: Any, classes: NDArray[Any], tags: Sequence[IntArray])
 
 
 def with_scheme(
-    forbidden: Sequence[tuple[Any, Any]] | None, scheme: str | None, classes: NDArray[Any]
+    forbidden: Sequence[tuple[Any, Any]] | None, scheme: str | None, classes: AnyArray
 ) -> Sequence[tuple[Any, Any]] | None:
     """Return the forbidden pairs of tags, those of the scheme included."""
     if scheme is None:
@@ -76,7 +75,7 @@ _LEAST_F1 = 0.1
 _ENOUGH_CHUNKS = 1500
 
 
-def given_offset(offset: Any, classes: NDArray[Any]) -> float | None:
+def given_offset(offset: Any, classes: AnyArray) -> float | None:
     """Return the shift that a parameter gives, or None if it is to be chosen.
 
     ValueError or TypeError if it is neither a finite number nor ``"auto"``, or if there is no O.
@@ -95,7 +94,7 @@ def given_offset(offset: Any, classes: NDArray[Any]) -> float | None:
     return float(offset)
 
 
-def chosen_offset(task: Any, classes: NDArray[Any], held_out: Iterable[HeldScores]) -> float:
+def chosen_offset(task: Any, classes: AnyArray, held_out: Iterable[HeldScores]) -> float:
     """Return the shift of the score of O with the largest F1 of held-out chunks.
 
     It is 0 unless another candidate gains more than the noise, by the standard error of the
@@ -151,7 +150,7 @@ class TagPrediction(BoostedFace):
     It needs the fitted attributes of :class:`structboost.StructBoostTagger`.
     """
 
-    classes_: NDArray[Any]
+    classes_: AnyArray
     outside_offset_: float
     transitions_: FloatArray
     _reader: TokenReader
@@ -256,7 +255,7 @@ class TagPrediction(BoostedFace):
 
     def outputs_for_metrics(
         self, true: Any, predicted: Any, sample_weight: Any
-    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    ) -> tuple[AnyArray, AnyArray, Any]:
         """Return tags of all tokens for :func:`structboost.selection.structured_scorer`.
 
         Tokens whose true tag is None are left out.

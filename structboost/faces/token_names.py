@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray, ShortArray
 from structboost.errors import warn_user
 from structboost.faces.sequence_forms import is_real
 from structboost.faces.table_forms import EXACT
 from structboost.validation import shown
 
 # Indices of features, rows of tokens, and the values (n_rows, n_features) that these have.
-Block = tuple[NDArray[np.int32], IntArray, FloatArray]
+Block = tuple[ShortArray, IntArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def is_binary(table: sparse.csr_array) -> bool:
     return not _is_odd(table.data).any()
 
 
-def _places(features: NDArray[np.integer], columns: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+def _places(features: NDArray[np.integer], columns: IntArray) -> tuple[IntArray, BoolArray]:
     """Return where features stand among ascending columns, and whether they do."""
     if not len(columns):
         return np.zeros(len(features), np.int64), np.zeros(len(features), bool)
@@ -113,7 +113,7 @@ def _places(features: NDArray[np.integer], columns: IntArray) -> tuple[IntArray,
     return at, columns[at] == features
 
 
-def _is_odd(values: FloatArray) -> NDArray[np.bool_]:
+def _is_odd(values: FloatArray) -> BoolArray:
     return np.asarray((values != 0) & (values != 1))
 
 
@@ -509,7 +509,7 @@ def _warn_of_form(name: str, form: str, trained: str) -> None:
     )
 
 
-def _numbers(values: Sequence[Any]) -> NDArray[np.float64] | None:
+def _numbers(values: Sequence[Any]) -> FloatArray | None:
     """Return numbers as floats, or None if there are other values or unsafe whole numbers."""
     if any(isinstance(value, np.ma.MaskedArray) for value in values):
         return None
@@ -574,7 +574,7 @@ class KnownFeatures:
         bare = cls(uninformative, 0.0).bare_tokens(table)
         return cls(uninformative, float(bare.mean()) if n_tokens else 0.0)
 
-    def bare_tokens(self, table: Any) -> NDArray[np.bool_]:
+    def bare_tokens(self, table: Any) -> BoolArray:
         """Return which tokens have no feature that distinguishes tokens of training."""
         is_known = np.ones(table.shape[1], bool)
         is_known[self.uninformative] = False

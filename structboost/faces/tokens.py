@@ -8,10 +8,9 @@ from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import warn_user
 from structboost.faces.saved import saved_indices, saved_names
 from structboost.faces.sequence_forms import (
@@ -371,8 +370,8 @@ class RowsReader(TokenReader):
 
 
 def tag_indices(
-    y: Sequence[Any], lengths: Sequence[int], classes: NDArray[Any] | None = None
-) -> tuple[NDArray[Any], list[IntArray]]:
+    y: Sequence[Any], lengths: Sequence[int], classes: AnyArray | None = None
+) -> tuple[AnyArray, list[IntArray]]:
     """Convert tags to indices, -1 for None or NaN.
 
     Parameters
@@ -404,7 +403,7 @@ def tag_indices(
 
 
 def forbidden_indices(
-    forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
+    forbidden: Sequence[tuple[Any, Any]] | None, classes: AnyArray
 ) -> list[tuple[int | None, int | None]]:
     """Convert forbidden pairs of tags to indices, without pairs whose tags never occur.
 
@@ -429,9 +428,7 @@ def forbidden_indices(
     return [(place[a], place[b]) for a, b in forbidden or () if a in place and b in place]
 
 
-def warn_of_unknown_tags(
-    forbidden: Sequence[tuple[Any, Any]] | None, classes: NDArray[Any]
-) -> None:
+def warn_of_unknown_tags(forbidden: Sequence[tuple[Any, Any]] | None, classes: AnyArray) -> None:
     """Warn of tags in forbidden pairs that no token has, which may be misspelt."""
     tags = {None, *classes.tolist()}
     unknown = list(
@@ -448,7 +445,7 @@ def warn_of_unknown_tags(
 def check_allowed(
     tags: Sequence[IntArray],
     forbidden: Sequence[tuple[int | None, int | None]],
-    classes: NDArray[Any],
+    classes: AnyArray,
 ) -> None:
     """Raise ValueError if tags, as indices, contain a forbidden pair."""
     names = {None: None} | dict(enumerate(classes.tolist()))
@@ -479,7 +476,7 @@ def _check_one_type(tags: Sequence[Any], lengths: IntArray) -> None:
             )
 
 
-def _sorted_classes(tags: set[Any]) -> NDArray[Any]:
+def _sorted_classes(tags: set[Any]) -> AnyArray:
     classes = np.array(sorted(tags))
     if len(set(classes.tolist())) < len(tags):
         raise ValueError(

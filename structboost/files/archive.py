@@ -17,12 +17,11 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from structboost._typing import AnyArray, PathName
 from structboost.files.atomic_write import checked_target, regular_file, write_whole
 
 # No real file has this number of features, channels or labels; a larger one is damaged.
@@ -98,9 +97,9 @@ def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def checked_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def checked_arrays(schema: Schema, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """Return the arrays, or raise DamagedFileError unless they fit the schema."""
-    checked: dict[str, NDArray[Any]] = {}
+    checked: dict[str, AnyArray] = {}
     shared: dict[str, int] = {}
     for prefix, part in sorted(schema.items()):
         of_part = below(prefix, {n: arrays[n] for n in arrays if n[len(prefix) :] in part.arrays})
@@ -162,7 +161,7 @@ def _number(expression: float | str, sizes: Mapping[str, int]) -> Any:
     return total
 
 
-def _check(name: str, expected: Array, array: NDArray[Any], sizes: Mapping[str, int]) -> None:
+def _check(name: str, expected: Array, array: AnyArray, sizes: Mapping[str, int]) -> None:
     """Raise DamagedFileError unless an array has the type, shape and entries of its schema."""
     shape = tuple(_number(dimension, sizes) for dimension in expected.shape)
     if array.shape != shape:
@@ -188,7 +187,7 @@ def _check(name: str, expected: Array, array: NDArray[Any], sizes: Mapping[str, 
 
 
 Header = dict[str, Any]
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 _HEADER, _CHECKSUM = "header", "checksum"
 # Arrays may be this many times as large as their file, or this many bytes.  Zeros would deflate to
@@ -230,9 +229,9 @@ class ArchiveFormat:
 
     def write(
         self,
-        path: str | PathLike[str],
+        path: PathName,
         header: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
+        arrays: Mapping[str, AnyArray],
     ) -> None:
         """Write an archive, whole or not at all.
 
@@ -243,7 +242,7 @@ class ArchiveFormat:
         checked_target(path)
         write_whole(path, self.to_bytes(header, arrays))
 
-    def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
         """Return the content of the file that :meth:`write` would write."""
         plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
         try:
@@ -254,7 +253,7 @@ class ArchiveFormat:
         _write(file, json.dumps({**plain, _CHECKSUM: _checksum(plain, arrays)}).encode(), arrays)
         return file.getvalue()
 
-    def read(self, path: str | PathLike[str]) -> tuple[Header, Arrays]:
+    def read(self, path: PathName) -> tuple[Header, Arrays]:
         """Read and check header and arrays of a file.
 
         Raises
@@ -267,7 +266,7 @@ class ArchiveFormat:
         with self._members(path) as (header, members):
             return self._checked(header, members)
 
-    def header(self, path: str | PathLike[str]) -> Header:
+    def header(self, path: PathName) -> Header:
         """Read the header of a file, without its arrays and without comparing checksums.
 
         Errors are those of :meth:`read`.
@@ -276,7 +275,7 @@ class ArchiveFormat:
             return header
 
     @contextmanager
-    def opened(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Arrays]]:
+    def opened(self, path: PathName) -> Iterator[tuple[Header, Arrays]]:
         """Open header and arrays of a file for a block that decodes them.
 
         Errors of the block count as damage of the file.  Other errors are those of :meth:`read`.
@@ -291,7 +290,7 @@ class ArchiveFormat:
             return self._checked(self._header(members, name), members)
 
     @contextmanager
-    def damage(self, path: str | PathLike[str]) -> Iterator[None]:
+    def damage(self, path: PathName) -> Iterator[None]:
         """Turn errors caused by damaged content into the ``error`` of this format.
 
         The libraries that read zips, JSON and arrays raise about ten types of errors for damaged
@@ -308,7 +307,7 @@ class ArchiveFormat:
             ) from error
 
     @contextmanager
-    def _members(self, path: str | PathLike[str]) -> Iterator[tuple[Header, Any]]:
+    def _members(self, path: PathName) -> Iterator[tuple[Header, Any]]:
         """Open a file, with its header and its arrays, which are read when they are used."""
         file = regular_file(path, self.what, self.error)
         with self.damage(path):
@@ -316,7 +315,7 @@ class ArchiveFormat:
             with file.open("rb") as stream, _loaded(stream, most_bytes) as members:
                 yield self._header(members, path), members
 
-    def _header(self, members: Any, path: str | PathLike[str]) -> Header:
+    def _header(self, members: Any, path: PathName) -> Header:
         header: Header = json.loads(members[_HEADER].tobytes().decode())
         if not isinstance(header, dict):
             raise DamagedFileError("its header is not an object")
@@ -351,7 +350,7 @@ def _loaded(file: IO[bytes], most_bytes: int) -> Iterator[Any]:
         yield members
 
 
-def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]]) -> None:
+def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, AnyArray]) -> None:
     members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(header, dtype=np.uint8)}
     np.savez_compressed(file, **members)
     total = sum(array.nbytes + _MEMBER_HEADER for array in members.values())
@@ -363,7 +362,7 @@ def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, NDArray[Any]]) -
     np.savez(file, **members)
 
 
-def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> str:
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())

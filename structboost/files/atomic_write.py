@@ -19,6 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
+from structboost._typing import PathName
 from structboost.validation import shown
 
 try:
@@ -107,7 +108,7 @@ def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError
 
 
 @contextmanager
-def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+def whole_file(path: PathName) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` at the end of the block, if the block succeeds.
 
     A link stays a link, and its target is written.  An existing file keeps its mode.  TypeError,
@@ -132,7 +133,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
+def whole_folder(path: PathName) -> Iterator[Path]:
     """Create a folder that becomes ``path``, which must not exist, at the end of the block.
 
     TypeError, ValueError or OSError from :func:`checked_folder`.
@@ -153,7 +154,7 @@ def whole_folder(path: str | PathLike[str]) -> Iterator[Path]:
             os.close(descriptor)
 
 
-def write_whole(path: str | PathLike[str], content: bytes) -> None:
+def write_whole(path: PathName, content: bytes) -> None:
     """Write a file whole or not at all."""
     with whole_file(path) as file:
         file.write(content)
@@ -256,7 +257,7 @@ def check_overwrites_none(targets: Iterable[Path], inputs: Iterable[Path], name:
             )
 
 
-def check_writable(path: str | PathLike[str], name: str = "") -> None:
+def check_writable(path: PathName, name: str = "") -> None:
     """Raise OutputError unless a file can be written, in a folder that exists."""
     try:
         checked_target(path)
@@ -264,7 +265,7 @@ def check_writable(path: str | PathLike[str], name: str = "") -> None:
         raise OutputError(f"{name} {error.strerror or error}".strip()) from error
 
 
-def check_folder(path: str | PathLike[str], name: str = "") -> None:
+def check_folder(path: PathName, name: str = "") -> None:
     """Create a folder and its parents, and raise unless files can be written into it."""
     folder = Path(path)
     shown = f"{name} {path}".strip()

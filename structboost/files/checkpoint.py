@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from structboost._typing import AnyArray, PathName
 from structboost.errors import CheckpointError
 from structboost.files.archive import ArchiveFormat, Arrays, DamagedFileError, Header, Schema
 from structboost.files.atomic_write import checked_path, checked_target
@@ -41,7 +41,7 @@ class Checkpoint:
         Write after the first round that ends this many seconds after the last write.
     """
 
-    path: str | PathLike[str]
+    path: PathName
     rounds: int | None = None
     seconds: float | None = 60.0
 
@@ -181,7 +181,7 @@ def saved_choice(checkpoint: Checkpoint | None, make: Callable[[Header], T | Non
         return None if choice is None else make(choice)
 
 
-def identity_of(parameters: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
+def identity_of(parameters: Mapping[str, Any], arrays: Sequence[AnyArray]) -> str:
     """Compute the hash of parameters, plain JSON, and of arrays."""
     digest = hashlib.sha256(json.dumps(dict(parameters), sort_keys=True).encode())
     for array in arrays:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from os import PathLike
 from typing import Self
+
+from structboost._typing import PathName
 
 
 class SavedToFile:
     """Class whose fitted objects can be written to a file."""
 
     @abstractmethod
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the fitted model to a file, all of it or nothing, and without pickle.
 
         The file does not hold tasks and problems, which are code.
@@ -41,7 +42,7 @@ class LoadedFromFile(SavedToFile):
 
     @classmethod
     @abstractmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: PathName) -> Self:
         """Read what :meth:`save` wrote, without running code of the file.
 
         Parameters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 
 # A dimension is a size, or the name of one that may be any.
 Shape = tuple[int | str, ...]
@@ -80,7 +80,7 @@ def n_dimensions(value: ArrayLike, name: str) -> int:
     return _plain(value, name).ndim
 
 
-def _plain(value: ArrayLike, name: str) -> NDArray[Any]:
+def _plain(value: ArrayLike, name: str) -> AnyArray:
     if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
         place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(value))[0].tolist()))
         raise ValueError(f"{name}[{place}] is masked; give every entry a number.")
@@ -90,7 +90,7 @@ def _plain(value: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} is no array ({error}); give rows of equal length.") from None
 
 
-def _array(value: ArrayLike, name: str, shape: Shape, kinds: str, wanted: str) -> NDArray[Any]:
+def _array(value: ArrayLike, name: str, shape: Shape, kinds: str, wanted: str) -> AnyArray:
     """Return the value as an array, after a check of the kinds of its numbers and its shape."""
     array = _plain(value, name)
     if not array.size and isinstance(shape[0], str) and array.ndim <= len(shape):
@@ -104,7 +104,7 @@ def _array(value: ArrayLike, name: str, shape: Shape, kinds: str, wanted: str) -
     return array
 
 
-def refuse(values: NDArray[Any], bad: Any, name: str, wanted: str) -> None:
+def refuse(values: AnyArray, bad: Any, name: str, wanted: str) -> None:
     """Raise ValueError for the first bad entry, or the first bad row."""
     if bad.any():
         index = tuple(np.argwhere(bad)[0].tolist())

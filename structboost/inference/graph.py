@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.errors import TooManyOutputsError
 from structboost.inference.arguments import check_sum, node_pairs, real_array
 from structboost.inference.chain import log_sum_exp
@@ -181,7 +181,7 @@ def _sums(values: FloatArray, starts: IntArray) -> FloatArray:
 
 
 def _part(
-    scores: PairwiseScores, chosen: NDArray[np.bool_], n_labels: int
+    scores: PairwiseScores, chosen: BoolArray, n_labels: int
 ) -> tuple[IntArray, FloatArray, IntArray, FloatArray, IntArray]:
     """Return nodes, their scores, edges between them, tables and graphs of these, of some graphs.
 
@@ -201,7 +201,7 @@ def _part(
     )
 
 
-def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: NDArray[np.bool_]) -> None:
+def _label_by_cuts(scores: PairwiseScores, labels: IntArray, done: BoolArray) -> None:
     """Label and mark the graphs of two labels whose scores are submodular."""
     binary = ~done & (_sums(np.diff(scores.starts) != 2.0, scores.first_nodes) == 0)
     *_, tables, owners = _part(scores, binary, 2)
@@ -227,7 +227,7 @@ def _expand(
     labels: IntArray,
     values: FloatArray,
     bounds: FloatArray,
-    done: NDArray[np.bool_],
+    done: BoolArray,
 ) -> None:
     """Improve by alpha-expansion labels that are not proved, where equal labels score more."""
     counts = np.diff(scores.starts)
@@ -263,7 +263,7 @@ def _beside(v: int, e: int, graphs: GraphArrays) -> tuple[int, int, int]:
 
 @compiled
 def _label_forests(
-    graphs: GraphArrays, forests: _Forests, labels: IntArray, done: NDArray[np.bool_]
+    graphs: GraphArrays, forests: _Forests, labels: IntArray, done: BoolArray
 ) -> None:
     """Label and mark the acyclic graphs, by dynamic programming."""
     unary, starts, _, tables, table_starts, first_nodes = graphs[:6]
@@ -326,7 +326,7 @@ def _best_of_columns(gains: FloatArray, table: FloatArray, out: FloatArray) -> N
 
 @compiled
 def _pass_messages(
-    graphs: GraphArrays, labels: IntArray, done: NDArray[np.bool_], bounds: FloatArray
+    graphs: GraphArrays, labels: IntArray, done: BoolArray, bounds: FloatArray
 ) -> None:
     """Label the graphs that are not done, and bound their scores."""
     unary, starts, edges, tables, table_starts = graphs[:5]

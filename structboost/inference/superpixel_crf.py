@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.inference.arguments import node_pairs, not_negative, real_array, whole_array
 from structboost.runtime.compiled import compiled
 from structboost.runtime.registry import is_installed
@@ -30,7 +30,7 @@ _MOST_ROUNDS = 6
 
 def min_cut_labels(
     node_energies: ArrayLike, edges: ArrayLike, forward: ArrayLike, backward: ArrayLike
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Find the labels of least energy for two labels, by a minimum cut.
 
     Labels ``y`` have the energy ``sum_p E_p(y_p) + sum_pq [f_pq (1 - y_p) y_q + b_pq y_p (1 -
@@ -79,7 +79,7 @@ def min_cut_labels(
 
 def least_energy_labels(
     energies: FloatArray, pairs: IntArray, there: FloatArray, back: FloatArray
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Find labels as :func:`min_cut_labels` does, without a check."""
     if not len(energies):
         return np.zeros(0, np.bool_)
@@ -92,7 +92,7 @@ def least_energy_labels(
 
 def _cut_by_pymaxflow(
     costs: FloatArray, pairs: IntArray, there: FloatArray, back: FloatArray
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     import maxflow
 
     graph: Any = maxflow.Graph[float](len(costs), max(len(pairs), 1))
@@ -108,7 +108,7 @@ def _cut_by_pymaxflow(
 
 def _cut_by_scipy(
     costs: FloatArray, pairs: IntArray, there: FloatArray, back: FloatArray
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Cut by whole flows through what earlier ones leave of the capacities.
 
     After each flow, no more than the distance of its cut and all flows so far can still flow.
@@ -267,8 +267,8 @@ class _Moves:
         return np.asarray(np.bincount(self.graphs, of_nodes, self.n_graphs) + paid, np.float64)
 
     def expand(
-        self, labels: IntArray, energies: FloatArray, alpha: int, graphs: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+        self, labels: IntArray, energies: FloatArray, alpha: int, graphs: BoolArray
+    ) -> BoolArray:
         """Expand ``alpha`` in some graphs, in place, and return which of them gained."""
         # A node for which alpha costs more than all its edges could save keeps its label in the
         # best move.

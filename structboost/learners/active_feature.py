@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray, override
 from structboost.files.archive import Array
 from structboost.learners.base import (
     Candidate,
@@ -35,7 +34,7 @@ _CHANNELS_AT_ONCE = 64
 _MOST_SLOTS = 1 << 20
 
 
-def active_features(X: Any, n_slots: int | None = None) -> NDArray[np.int32]:
+def active_features(X: Any, n_slots: int | None = None) -> ShortArray:
     """List the active features of each row, in ascending order, filled up with -1.
 
     Parameters
@@ -158,7 +157,7 @@ class ActiveFeatureScores:
     base : ndarray, shape (n_channels,)
     """
 
-    place: NDArray[np.int32]
+    place: ShortArray
     gains: FloatArray
     base: FloatArray
 
@@ -287,9 +286,9 @@ def _active(rows: AnyArray) -> tuple[IntArray, IntArray]:
 
 @compiled
 def _add_gains(
-    indices: NDArray[np.int32],
+    indices: ShortArray,
     ends: IntArray,
-    place: NDArray[np.int32],
+    place: ShortArray,
     gains: FloatArray,
     out: FloatArray,
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, ByteArray, FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.runtime.blocks import blocks_of_rows
 from structboost.runtime.compiled import compiled
@@ -45,20 +45,20 @@ def number_of(words: NDArray[np.uint64]) -> int:
     return sum(int(word) << 64 * w for w, word in enumerate(words))
 
 
-def flags_of(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def flags_of(words: NDArray[np.uint64]) -> BoolArray:
     """Convert sets to flags of bins, shape (n_sets, 64 * N_WORDS)."""
     bits = words[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
     return np.asarray(bits != 0).reshape(*words.shape[:-1], 64 * N_WORDS)
 
 
-def number_of_flags(flags: NDArray[np.bool_]) -> int:
+def number_of_flags(flags: BoolArray) -> int:
     """Convert a set from flags of its first bins to one integer."""
     return sum(1 << bin_ for bin_ in np.flatnonzero(flags).tolist())
 
 
 def for_all_categories(
     words: NDArray[np.uint64], n_bins: IntArray
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.uint64], BoolArray]:
     """Extend sets to all bins from the last one on, which is missing, by the flag of that bin.
 
     Returns the words, shape (..., N_WORDS), and whether missing values are inside, shape (...).
@@ -90,7 +90,7 @@ class SetColumns:
 
     @classmethod
     def of_nodes(
-        cls, feature: IntArray, words: NDArray[np.uint64], missing_left: NDArray[np.uint8]
+        cls, feature: IntArray, words: NDArray[np.uint64], missing_left: ByteArray
     ) -> tuple[SetColumns, IntArray]:
         """Find the distinct columns of nodes, and the index of each node's column."""
         keys = np.column_stack((feature.astype(np.uint64), words, missing_left.astype(np.uint64)))
@@ -99,7 +99,7 @@ class SetColumns:
         outside = np.asarray(1.0 - inside, np.float64)
         return cls(distinct[:, 0].astype(np.int64), outside), place.reshape(-1)
 
-    def hstack(self, rows: NDArray[Any]) -> FloatArray:
+    def hstack(self, rows: AnyArray) -> FloatArray:
         """Append these columns to the rows, where all but categories count as missing."""
         out = np.empty((len(rows), rows.shape[1] + len(self.feature)))
         out[:, : rows.shape[1]] = rows
@@ -150,7 +150,7 @@ class Thresholds(NamedTuple):
     values: FloatArray
     indptr: IntArray
     feature: IntArray
-    thinned: NDArray[np.bool_] | None = None
+    thinned: BoolArray | None = None
 
     @property
     def n_columns(self) -> int:
@@ -163,12 +163,12 @@ class Thresholds(NamedTuple):
         return int(self.feature.max(initial=-1)) + 1
 
     @property
-    def is_low(self) -> NDArray[np.bool_]:
+    def is_low(self) -> BoolArray:
         """Flags of the columns whose missing values are below all thresholds."""
         return np.asarray(np.diff(self.feature, prepend=-1) == 0)
 
     @property
-    def is_apart(self) -> NDArray[np.bool_]:
+    def is_apart(self) -> BoolArray:
         """Flags of the columns whose last bin holds missing values only."""
         # The column with low missing values follows that with high ones.
         return np.roll(self.is_low, -1)
@@ -203,7 +203,7 @@ class RareRows(NamedTuple):
     common: IntArray
     indptr: IntArray
     rows: NDArray[np.uint16]
-    codes: NDArray[Any]
+    codes: AnyArray
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class BinnedFeatures:
         Sparse form of the columns with one bin that holds most rows.
     """
 
-    codes: NDArray[Any]
+    codes: AnyArray
     bins: Thresholds
     blocks: IntArray
     rare: RareRows
@@ -244,7 +244,7 @@ class BinnedFeatures:
         return groups, len(hashes)
 
 
-def _row_hashes(codes: NDArray[Any]) -> NDArray[np.uint64]:
+def _row_hashes(codes: AnyArray) -> NDArray[np.uint64]:
     """Hash each row, with one hash for equal rows, by steps of splitmix64."""
     out = np.zeros(codes.shape[1], np.uint64)
     for code in codes:
@@ -320,7 +320,7 @@ def bin_features(
     return binned_features(codes, bins, blocks_of_rows(n_rows))
 
 
-def binned_features(codes: NDArray[Any], bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
+def binned_features(codes: AnyArray, bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
     """Build the sparse form of codes."""
     return BinnedFeatures(codes, bins, blocks, _rare_rows(codes, bins.n_bins, blocks))
 
@@ -426,7 +426,7 @@ def sampled_rows(n_rows: int, n: int) -> IntArray:
     return np.asarray(starts[:-1] + (within * np.diff(starts)).astype(np.int64))
 
 
-def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
+def bin_codes(features: Any, bins: Thresholds) -> AnyArray:
     """Bin of every value, shape (n_columns, n_rows).
 
     Missing values are in the last bin, except in the columns where they are low.  An infinite
@@ -447,7 +447,7 @@ def bin_codes(features: Any, bins: Thresholds) -> NDArray[Any]:
 
 @compiled
 def _fill_codes(
-    column: FloatArray, thresholds: FloatArray, n_steps: int, of_missing: int, codes: NDArray[Any]
+    column: FloatArray, thresholds: FloatArray, n_steps: int, of_missing: int, codes: AnyArray
 ) -> None:
     """Count the thresholds below each value, out of 2^n_steps that are padded with infinity.
 
@@ -472,7 +472,7 @@ def _categories(distinct: FloatArray, f: int) -> FloatArray:
     return np.arange(0 if not len(present) else present[-1] + 1)
 
 
-def _raise_infinite(column: NDArray[Any], f: int) -> None:
+def _raise_infinite(column: AnyArray, f: int) -> None:
     """Raise for the first infinite value of a feature."""
     bad = int(np.flatnonzero(np.isinf(column))[0])
     raise TaskError(
@@ -503,7 +503,7 @@ def _thresholds(
     return np.asarray(middle[chosen])
 
 
-def _rare_rows(codes: NDArray[Any], n_bins: IntArray, blocks: IntArray) -> RareRows:
+def _rare_rows(codes: AnyArray, n_bins: IntArray, blocks: IntArray) -> RareRows:
     """Sparse form of the features with a bin that is common enough, block by block."""
     n_blocks, n_features = len(blocks) - 1, len(n_bins)
     common = np.full((n_blocks, n_features), -1, np.int64)

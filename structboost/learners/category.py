@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, override
 from structboost.files.archive import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
@@ -59,12 +59,12 @@ class CategoryTable(LearnerTable):
 
     feature: IntArray
     sets: NDArray[np.uint64]
-    missing_inside: NDArray[np.uint8]
+    missing_inside: ByteArray
     inside: FloatArray
     outside: FloatArray
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         scorer = self.scorer(np.eye(len(self)), features.shape[1])
         return np.ascontiguousarray(scorer.raw_scores(features).T)
 
@@ -116,7 +116,7 @@ class CategoryFamily(WeakLearnerFamily):
 
     def __init__(
         self,
-        features: NDArray[Any],
+        features: AnyArray,
         response: tuple[float, float],
         *,
         exact: bool | None = None,
@@ -161,7 +161,7 @@ class CategoryFamily(WeakLearnerFamily):
         return category_set
 
     @override
-    def responses(self, learners: Sequence[CategorySet]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[CategorySet]) -> AnyArray:
         out = np.empty((len(learners), self.binned.n_rows), response_type(self.low, self.high))
         inside = flags_of(words_of(tuple(learner.members for learner in learners)))
         for k, learner in enumerate(learners):

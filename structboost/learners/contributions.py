@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray
 from structboost.learners.table import LookupTable, Scorer, SumOfScorers
 from structboost.learners.tree_table import PairTables
 
@@ -48,7 +47,7 @@ class Contributions(NamedTuple):
 
 
 def contributions_of(
-    scorer: Scorer, rows: NDArray[Any], background: NDArray[Any] | None = None
+    scorer: Scorer, rows: AnyArray, background: AnyArray | None = None
 ) -> Contributions:
     """Contributions to the scores of rows that were checked.
 
@@ -84,9 +83,7 @@ def contributions_of(
     return Contributions(values, scorer.bias.copy())
 
 
-def _of_pairs(
-    tables: PairTables, rows: NDArray[Any], background: NDArray[Any] | None
-) -> Contributions:
+def _of_pairs(tables: PairTables, rows: AnyArray, background: AnyArray | None) -> Contributions:
     """Contributions of tables of pairs."""
     values, base = contributions_of(tables.steps, rows, background)
     bins = tables.bins(rows)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.learners.base import ROUNDING
 from structboost.learners.binning import BinnedFeatures
 from structboost.runtime.blocks import add_to_tree, close_tree, tree_depth, tree_sum
@@ -66,7 +65,7 @@ def best_splits(
     high: float,
     edges: FloatArray,
     bins: IntArray,
-    flipped: NDArray[np.bool_],
+    flipped: BoolArray,
 ) -> None:
     """Best stump of each feature and channel, by prefix sums.
 
@@ -157,8 +156,8 @@ def _add_block_totals(
 
 @compiled
 def _fill_histograms(
-    binned: tuple[NDArray[Any], IntArray, IntArray],
-    rare: tuple[IntArray, IntArray, NDArray[np.uint16], NDArray[Any]],
+    binned: tuple[AnyArray, IntArray, IntArray],
+    rare: tuple[IntArray, IntArray, NDArray[np.uint16], AnyArray],
     rows_by_block: tuple[IntArray, IntArray],
     duals: FloatArray,
     block_totals: FloatArray,

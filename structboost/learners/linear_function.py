@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, SingleArray, override
 from structboost.files.archive import Array, DamagedFileError, finite_number
 from structboost.learners.base import (
     Candidate,
@@ -241,7 +241,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
             self._rows = self.standardisation.rows(features)
 
     @override
-    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+    def responses(self, learners: Sequence[LinearFunction]) -> SingleArray:
         if self._columns is None:
             functions = _matrix(learners, self.standardisation.width)
             return np.asarray(functions @ self._rows.T, np.float32)
@@ -324,7 +324,7 @@ class CrossFittedFunction(ListedFamily):
         return [learner]
 
     @override
-    def responses(self, learners: Sequence[LinearFunction]) -> NDArray[np.float32]:
+    def responses(self, learners: Sequence[LinearFunction]) -> SingleArray:
         return np.tile(self._responses, (len(learners), 1))
 
     @override
@@ -424,7 +424,7 @@ def _matrix(functions: Sequence[LinearFunction], width: int) -> FloatArray:
 def _add_measured_rows(
     features: FloatArray,
     parts: NDArray[np.uint16],
-    codes: NDArray[np.uint8],
+    codes: ByteArray,
     levels: FloatArray,
     indptr: IntArray,
     first: int,

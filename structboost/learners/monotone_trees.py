@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog, nnls
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.learners.binning import BY_SET, Thresholds, is_in_set
 from structboost.runtime.compiled import compiled
 
@@ -119,10 +119,10 @@ def _may_rise(
     bins: IntArray,
     sets: NDArray[np.uint64],
     feature_of: IntArray,
-    low: NDArray[np.bool_],
+    low: BoolArray,
     missing: IntArray,
     directions: NDArray[np.int8],
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Compare two leaves, and return whether a point of the second may lie above the first.
 
     A leaf with itself is not compared.  Of each feature that nodes split, only the bins at which

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray, override
 from structboost.learners.base import ROUNDING, Candidate, best_first, ranked
 from structboost.learners.binning import BY_SET, number_of_flags
 from structboost.learners.tree import Tree, TreeFamily
@@ -26,15 +26,15 @@ BY_SETS = 2
 
 @compiled
 def best_children(
-    codes: NDArray[Any],
+    codes: AnyArray,
     duals: FloatArray,
     starts: IntArray,
     sides: NDArray[np.int8],
-    is_apart: NDArray[np.bool_],
+    is_apart: BoolArray,
     pairs: IntArray,
     room: FloatArray,
     sizes: FloatArray,
-    children: NDArray[np.int32],
+    children: ShortArray,
 ) -> None:
     """Raise ``sizes`` to those of the best children on either side of every cut.
 
@@ -106,8 +106,8 @@ def best_children(
 
 @compiled
 def _rows_beside_first(
-    codes: NDArray[Any], duals: FloatArray, starts: IntArray
-) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+    codes: AnyArray, duals: FloatArray, starts: IntArray
+) -> tuple[IntArray, ShortArray, FloatArray]:
     """Return the rows outside the first bin of each column, and the sums of all bins."""
     n_columns, n_rows = codes.shape
     ends, margins = np.zeros(n_columns + 1, np.int64), np.zeros(starts[-1])
@@ -126,9 +126,9 @@ def _rows_beside_first(
 @compiled
 def _fill_beside_first(
     sums: FloatArray,
-    of_rows: NDArray[Any],
-    of_columns: NDArray[Any],
-    rows: NDArray[np.int32],
+    of_rows: AnyArray,
+    of_columns: AnyArray,
+    rows: ShortArray,
     duals: FloatArray,
     margins: FloatArray,
 ) -> None:
@@ -155,7 +155,7 @@ def _raise_to_children(
     side_of_column: tuple[int, bool],
     column: int,
     sizes: FloatArray,
-    children: NDArray[np.int32],
+    children: ShortArray,
 ) -> None:
     """Raise the sizes of a root's cuts by children on ``column``.
 
@@ -219,7 +219,7 @@ def _raise_to_nested(
     side_of_column: tuple[int, bool],
     column: int,
     sizes: FloatArray,
-    children: NDArray[np.int32],
+    children: ShortArray,
 ) -> None:
     """Raise the sizes of the cuts of a root with a side by two children on ``column``.
 
@@ -261,7 +261,7 @@ def _raise_to_nested(
 
 @compiled
 def stump_sizes(
-    codes: NDArray[Any],
+    codes: AnyArray,
     duals: FloatArray,
     starts: IntArray,
     sides: NDArray[np.int8],
@@ -410,7 +410,7 @@ class PairTreeFamily(TreeFamily):
         return best_first(candidates)
 
     def _best_trees(
-        self, codes: NDArray[Any], duals: FloatArray, channel: int, per_channel: int
+        self, codes: AnyArray, duals: FloatArray, channel: int, per_channel: int
     ) -> list[Candidate]:
         """Best trees of a channel, each with another feature at its root."""
         starts, n_bins = self._starts, int(self._starts[-1])
@@ -438,7 +438,7 @@ class PairTreeFamily(TreeFamily):
         return [Candidate(tree, channel, edge) for tree, edge in trees]
 
     def _directed_sizes(
-        self, codes: NDArray[Any], duals: FloatArray, column: int, sizes: FloatArray
+        self, codes: AnyArray, duals: FloatArray, column: int, sizes: FloatArray
     ) -> FloatArray:
         """Compute the sizes of the best trees of the cuts of a directed column, shape (n_bins,).
 
@@ -458,7 +458,7 @@ class PairTreeFamily(TreeFamily):
             of_cuts[-2] = sizes[:2, -2].sum()
         return np.asarray(of_cuts)
 
-    def _pairs_of_part(self, codes: NDArray[Any], duals: FloatArray) -> IntArray:
+    def _pairs_of_part(self, codes: AnyArray, duals: FloatArray) -> IntArray:
         """Pairs of columns with one of the best stumps in each."""
         sizes = np.empty(len(self._n_bins))
         stump_sizes(codes, duals, self._starts, self._sides, self._work[0, 0], sizes)
@@ -469,7 +469,7 @@ class PairTreeFamily(TreeFamily):
 
     def _tree(
         self,
-        codes: NDArray[Any],
+        codes: AnyArray,
         duals: FloatArray,
         column: int,
         bin_: int,
@@ -505,7 +505,7 @@ class PairTreeFamily(TreeFamily):
         )
         return tree, sum(edge for _, edge in children)
 
-    def _best_split(self, codes: NDArray[Any], duals: FloatArray, column: int) -> _Priced:
+    def _best_split(self, codes: AnyArray, duals: FloatArray, column: int) -> _Priced:
         """Best child of rows with these codes of a column, and its edge."""
         total, n_bins = float(duals.sum()), int(self._n_bins[column])
         side = self._sides[column]
@@ -527,10 +527,10 @@ class PairTreeFamily(TreeFamily):
 
     def _directed_children(
         self,
-        codes: NDArray[Any],
+        codes: AnyArray,
         duals: FloatArray,
         column: int,
-        sides: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+        sides: tuple[BoolArray, BoolArray],
         free: list[_Priced],
         nested: int,
     ) -> list[_Priced]:
@@ -557,11 +557,11 @@ class PairTreeFamily(TreeFamily):
 
     def _nested(
         self,
-        codes: NDArray[Any],
+        codes: AnyArray,
         duals: FloatArray,
         column: int,
-        low: NDArray[np.bool_],
-        high: NDArray[np.bool_],
+        low: BoolArray,
+        high: BoolArray,
     ) -> list[_Priced]:
         """Best children on one column whose high bins on the ``low`` side are so on the other."""
         n_bins, side = int(self._n_bins[column]), int(self._sides[column])
@@ -579,7 +579,7 @@ class PairTreeFamily(TreeFamily):
             states[:n] = max(rising, key=lambda of_bins: sums[of_bins, np.arange(n)].sum())
         return [self._child(column, states > 1, of_low), self._child(column, states > 0, of_high)]
 
-    def _child(self, column: int, is_high: NDArray[np.bool_], sums: FloatArray) -> _Priced:
+    def _child(self, column: int, is_high: BoolArray, sums: FloatArray) -> _Priced:
         """Child with these bins of high response, and its edge."""
         leaves = np.where(is_high, self.high, self.low)
         edge, last = float(leaves @ sums), len(is_high) - 1 - int(self._is_apart[column])

@@ -11,9 +11,8 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, SingleArray, override
 from structboost.files.archive import Array
 from structboost.learners.base import Listed, ListedFamily, check_family_arguments, check_has_rows
 from structboost.learners.table import LearnerTable
@@ -85,7 +84,7 @@ class Pooling(NamedTuple):
             )
         return out[0], out[1]
 
-    def responses(self, images: AnyArray, templates: NDArray[np.float32]) -> NDArray[np.float32]:
+    def responses(self, images: AnyArray, templates: SingleArray) -> SingleArray:
         """Largest response in each cell, shape (n_templates, grid * grid, n_images).
 
         Parameters
@@ -137,7 +136,7 @@ class PatchTable(LearnerTable):
         "pooling": Array("int64", (5,), low=0, high="n_features"),
     }
 
-    templates: NDArray[np.float32]
+    templates: SingleArray
     template: IntArray
     cell: IntArray
     center: FloatArray
@@ -154,7 +153,7 @@ class PatchTable(LearnerTable):
             raise ValueError("a template has no cell")
 
     @override
-    def responses(self, features: AnyArray) -> NDArray[np.float32]:
+    def responses(self, features: AnyArray) -> SingleArray:
         out = np.ones((len(self), len(features)), np.float32)
         pooling = Pooling(*self.pooling.tolist())
         for index in np.unique(self.template[self.template >= 0]):
@@ -303,13 +302,13 @@ class PatchFamily(ListedFamily):
             pooling=np.array(self._pooling, np.int64),
         )
 
-    def _draw(self) -> NDArray[np.float32]:
+    def _draw(self) -> SingleArray:
         """Draw patches of enough contrast, subtract their mean and scale them to norm 1.
 
         Returns fewer if there are too few.
         """
         pooling, random_state = self._pooling, self._random_state
-        patches: list[NDArray[np.float32]] = []
+        patches: list[SingleArray] = []
         images = self._images.reshape(-1, pooling.height, pooling.width)
         for _ in range(_MAX_DRAWS * self._n_candidates):
             image = images[random_state.randint(len(images))]

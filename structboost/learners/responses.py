@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds
@@ -54,7 +54,7 @@ class BlockMeasure(NamedTuple):
     """
 
     parts: NDArray[np.uint16]
-    codes: NDArray[np.uint8]
+    codes: ByteArray
     levels: FloatArray
     indptr: IntArray
 
@@ -82,7 +82,7 @@ def block_measure(
 @compiled
 def add_measure(
     parts: NDArray[np.uint16],
-    codes: NDArray[np.uint8],
+    codes: ByteArray,
     levels: FloatArray,
     indptr: IntArray,
     weight: float,
@@ -96,7 +96,7 @@ def add_measure(
 
 
 @compiled
-def entry_values(codes: NDArray[np.uint8], levels: FloatArray) -> FloatArray:
+def entry_values(codes: ByteArray, levels: FloatArray) -> FloatArray:
     """Values of all entries."""
     if len(codes) == 0:
         return levels
@@ -146,7 +146,7 @@ def _group_by_channel(
 
 
 @compiled
-def _find_levels(values: FloatArray, codes: NDArray[np.uint8], levels: FloatArray) -> int:
+def _find_levels(values: FloatArray, codes: ByteArray, levels: FloatArray) -> int:
     """Fill the code of each value and the distinct values, and return their number.
 
     It is -1 if they are too many.
@@ -169,7 +169,7 @@ def _find_levels(values: FloatArray, codes: NDArray[np.uint8], levels: FloatArra
 
 
 # Start of each row of a sparse matrix, with columns and values of the entries.
-Stored = tuple[IntArray, NDArray[np.int32], FloatArray]
+Stored = tuple[IntArray, ShortArray, FloatArray]
 # Sums may be taken in any order, which lets them be vectorised.
 _FASTMATH = {"reassoc", "nsz"}
 # Rows whose scores of a channel are added up at a time: they stay in the first cache.
@@ -524,7 +524,7 @@ def _add_stored_products(
     learners: IntArray,
     channels: IntArray,
     parts: NDArray[np.uint16],
-    codes: NDArray[np.uint8],
+    codes: ByteArray,
     levels: FloatArray,
     indptr: IntArray,
     first: int,
@@ -581,7 +581,7 @@ def _add_sparse_products(
     stored: Stored,
     learners: IntArray,
     channels: IntArray,
-    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
+    measure: tuple[NDArray[np.uint16], ByteArray, FloatArray, IntArray],
     first: int,
     order: IntArray,
     by_row: FloatArray,

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    ShortArray,
+    override,
+)
 from structboost.files.archive import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
     ROUNDING,
@@ -95,7 +103,7 @@ class StumpTable(LearnerTable):
     threshold: FloatArray
     left: FloatArray
     right: FloatArray
-    missing_left: NDArray[np.uint8] | None = None
+    missing_left: ByteArray | None = None
 
     @override
     def responses(self, features: AnyArray) -> FloatArray:
@@ -548,7 +556,7 @@ def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list
 
 @compiled
 def _best_places(
-    entries: tuple[IntArray, NDArray[np.int32], FloatArray],
+    entries: tuple[IntArray, ShortArray, FloatArray],
     duals: FloatArray,
     total: float,
     low: float,
@@ -610,7 +618,7 @@ def _add_stump_products(
     bins: IntArray,
     sides: FloatArray,
     channels: IntArray,
-    measure: tuple[NDArray[np.uint16], NDArray[np.uint8], FloatArray, IntArray],
+    measure: tuple[NDArray[np.uint16], ByteArray, FloatArray, IntArray],
     first: int,
     out: FloatArray,
 ) -> None:

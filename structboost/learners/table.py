@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.files.archive import Array
 from structboost.runtime.called_class import Described
 from structboost.runtime.compiled import compiled
@@ -22,7 +21,7 @@ from structboost.validation import checked_features
 class Scorer(Protocol):
     """Form of weak learners and their weights that predicts fastest."""
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+    def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of finite rows of the right width, shape (n_parts, n_channels).
 
         Parameters
@@ -70,7 +69,7 @@ class LearnerTable(Described, ABC):
         return len(next(array for name, array in vars(self).items() if self._by_learner(name)))
 
     @abstractmethod
-    def responses(self, features: NDArray[Any]) -> NDArray[Any]:
+    def responses(self, features: AnyArray) -> AnyArray:
         """Responses of all learners.
 
         Parameters
@@ -85,7 +84,7 @@ class LearnerTable(Described, ABC):
             unless the family declares ``cross_fitted``.
         """
 
-    def checked_rows(self, features: Any, n_features: int) -> NDArray[Any]:
+    def checked_rows(self, features: Any, n_features: int) -> AnyArray:
         """Check and convert the features of parts.
 
         Parameters
@@ -140,7 +139,7 @@ class LearnerTable(Described, ABC):
         """
         return np.asarray(np.abs(weights).sum(axis=1) @ self.feature_shares(n_features))
 
-    def select(self, index: NDArray[Any]) -> Self:
+    def select(self, index: AnyArray) -> Self:
         """Select the learners at an index.
 
         Parameters
@@ -158,7 +157,7 @@ class LearnerTable(Described, ABC):
         }
         return replace(self, **chosen)  # type: ignore[type-var]
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, AnyArray]:
         """Convert the table to the arrays of a model file.
 
         Returns
@@ -226,7 +225,7 @@ class WeightedLearners:
     learners: LearnerTable
     weights: FloatArray
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+    def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores, shape (n_parts, n_channels)."""
         if not len(self.weights):
             return np.zeros((len(rows), self.weights.shape[1]))
@@ -247,7 +246,7 @@ def shares_of_coefficients(coefficients: FloatArray) -> FloatArray:
     return np.asarray(sizes / np.maximum(sizes.sum(axis=1, keepdims=True), 1e-300))
 
 
-def comparable(rows: NDArray[Any]) -> NDArray[Any]:
+def comparable(rows: AnyArray) -> AnyArray:
     """Convert rows to a contiguous float32, float64 or uint8 array for compiled scorers."""
     is_native = rows.dtype in (np.float32, np.float64, np.uint8)
     return np.ascontiguousarray(rows, rows.dtype if is_native else np.float64)
@@ -338,14 +337,14 @@ class LookupTable:
         starts, values = np.zeros(1, np.int64), np.zeros((0, len(bias)))
         return cls(bias, starts[:0], np.zeros(0), starts, values, n_features)
 
-    def bins(self, u: int, rows: NDArray[Any]) -> IntArray:
+    def bins(self, u: int, rows: AnyArray) -> IntArray:
         """Bin of each row in the used feature with index ``u``, one more if it is missing."""
         thresholds = self.thresholds[self.indptr[u] : self.indptr[u + 1]]
         column = rows[:, self.features[u]].astype(np.float64)
         at = np.where(np.isnan(column), len(thresholds) + 1, np.searchsorted(thresholds, column))
         return np.asarray(at)
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+    def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of checked rows."""
         out = np.tile(self.bias, (len(rows), 1))
         if len(self.features):
@@ -363,7 +362,7 @@ class SumOfScorers:
 
     terms: Sequence[Scorer]
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+    def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
         first, *others = (term.raw_scores(rows) for term in self.terms)
         return np.asarray(sum(others, first))
@@ -424,7 +423,7 @@ def sparse_scores(scorer: Scorer, rows: Any) -> FloatArray:
 
 @compiled
 def _add_up(
-    rows: NDArray[Any],
+    rows: AnyArray,
     features: IntArray,
     thresholds: FloatArray,
     indptr: IntArray,

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.errors import TaskError
 
 
@@ -63,16 +62,16 @@ class Terms(NamedTuple):
             np.array([term.coefficient for _, term in placed], np.float64),
         )
 
-    def take(self, index: NDArray[Any]) -> Terms:
+    def take(self, index: AnyArray) -> Terms:
         """Take the terms at ``index``."""
-        return Terms(*(array[index] for array in self))
+        return Terms._make(array[index] for array in self)
 
     def joined(self, new: Terms, first: int) -> Terms:
         """Append the terms of new columns, with indices from ``first`` on."""
         new = new._replace(columns=new.columns + first)
         return Terms(*(np.concatenate(pair) for pair in zip(self, new, strict=True)))
 
-    def of_columns(self, mask: NDArray[np.bool_]) -> Terms:
+    def of_columns(self, mask: BoolArray) -> Terms:
         """Terms of the columns that are in the ``mask``, with new indices."""
         of_kept = self.take(mask[self.columns])
         return of_kept._replace(columns=(np.cumsum(mask) - 1)[of_kept.columns])
@@ -106,7 +105,7 @@ class TermsByKind:
             self.terms[kind] = self.terms[kind].joined(of_kind, self.n_columns)
         self.n_columns += n_new
 
-    def keep(self, mask: NDArray[np.bool_]) -> None:
+    def keep(self, mask: BoolArray) -> None:
         """Drop the columns that are not in the ``mask``, and renumber the others."""
         self.terms = {kind: of_kind.of_columns(mask) for kind, of_kind in self.terms.items()}
         self.n_columns = int(mask.sum())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.files.archive import DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
@@ -61,7 +61,7 @@ from structboost.validation import (
 _FEWEST_DRAWN_FROM = 50
 
 # Flags of the rows of a round, or None for all, and the seed of its features.
-Draw = tuple[NDArray[np.bool_] | None, int]
+Draw = tuple[BoolArray | None, int]
 
 
 class RowDraws:
@@ -107,7 +107,7 @@ class RowDraws:
         return self._binned.distinct_rows[1]
 
     @cached_property
-    def all_rows(self) -> NDArray[np.bool_]:
+    def all_rows(self) -> BoolArray:
         """Flags that are all true."""
         return np.ones(self._binned.n_rows, np.bool_)
 
@@ -128,7 +128,7 @@ class RowDraws:
         """Take the first round that was drawn ahead, or draw one."""
         return self._ahead.popleft() if self._ahead else self._draw()
 
-    def ahead(self, n_rounds: int) -> tuple[NDArray[np.bool_], IntArray]:
+    def ahead(self, n_rounds: int) -> tuple[BoolArray, IntArray]:
         """Draw the rows of the next ``n_rounds`` rounds, and store them.
 
         Returns
@@ -296,7 +296,7 @@ class TreeFamily(WeakLearnerFamily):
         self._values = np.append(self.binned.bins.values, np.inf)
         # Rows that the trees of this round were not grown on, and the leaves that the others give
         # them, by tree and channel.
-        self._left_out: NDArray[np.bool_] | None = None
+        self._left_out: BoolArray | None = None
         self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
 
     @property
@@ -410,7 +410,7 @@ class TreeFamily(WeakLearnerFamily):
         ]
 
     @override
-    def left_out(self) -> NDArray[np.bool_] | None:
+    def left_out(self) -> BoolArray | None:
         return self._left_out
 
     @override
@@ -434,7 +434,7 @@ class TreeFamily(WeakLearnerFamily):
         ]
 
     @override
-    def responses(self, learners: Sequence[Tree]) -> NDArray[Any]:
+    def responses(self, learners: Sequence[Tree]) -> AnyArray:
         leaf_indices = self._leaf_indices(learners)
         leaves = np.array([t.leaves for t in learners], response_type(self.low, self.high))
         out = np.empty((len(learners), self.binned.n_rows), leaves.dtype)
@@ -504,7 +504,7 @@ class TreeFamily(WeakLearnerFamily):
         nodes: Nodes,
         leaf_indices: NDArray[np.int16],
         duals: FloatArray,
-        is_drawn: NDArray[np.bool_] | None,
+        is_drawn: BoolArray | None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leaves of new trees, sums of the duals, and the leaves as only the drawn rows fill them.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray
 from structboost.learners.binning import is_in_set
 from structboost.learners.tree_histograms import (
     MASK,
@@ -35,12 +35,12 @@ _SMOOTHING = 10.0
 
 @compiled(no_cpython_wrapper=True)
 def split_of_node(
-    codes: tuple[NDArray[Any], IntArray],
+    codes: tuple[AnyArray, IntArray],
     histogram: IntArray,
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8], NDArray[np.bool_]],
+    columns: tuple[BoolArray, NDArray[np.int8], BoolArray],
     node: tuple[int, float],
     left_set: NDArray[np.uint64] | None,
-    rows: NDArray[np.int32],
+    rows: ShortArray,
     weights: tuple[IntArray, IntArray],
     sparse: tuple[Any, ...] | None,
     counts: IntArray | None,
@@ -274,7 +274,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @compiled
 def sum_leaves(
-    leaf_of: NDArray[np.int16], duals: FloatArray, is_drawn: NDArray[np.bool_], sums: FloatArray
+    leaf_of: NDArray[np.int16], duals: FloatArray, is_drawn: BoolArray, sums: FloatArray
 ) -> None:
     """Sum the duals, and their absolute values (masses), in the leaves of new trees.
 
@@ -343,7 +343,7 @@ def confident_leaves(
             responses[1, t, k] = SURE * sums[2, t, k] / divisor
 
 
-Room = tuple[IntArray, IntArray, NDArray[np.int32], IntArray, IntArray]
+Room = tuple[IntArray, IntArray, ShortArray, IntArray, IntArray]
 
 
 def work_arrays(depth: int, table: CountedTable) -> Room:
@@ -377,15 +377,15 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
 @compiled
 def grow(
     table: tuple[Any, ...],
-    columns: tuple[NDArray[np.bool_], NDArray[np.int8]],
+    columns: tuple[BoolArray, NDArray[np.int8]],
     duals: FloatArray,
-    is_drawn: NDArray[np.bool_],
+    is_drawn: BoolArray,
     room: Room,
     nodes: tuple[IntArray, IntArray],
     sets: NDArray[np.uint64] | None,
     counts: IntArray | None,
     limits: tuple[int, float, float],
-    draw: tuple[int, int, IntArray, NDArray[np.bool_]],
+    draw: tuple[int, int, IntArray, BoolArray],
 ) -> None:
     """Grow a tree for each channel, with splits of least Gini impurity.
 
@@ -487,7 +487,7 @@ def _may_split(node: tuple[int, int, int, int], min_rows: int) -> bool:
 
 
 @compiled(no_cpython_wrapper=True)
-def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int) -> None:
+def _draw_columns(draw: tuple[int, int, IntArray, BoolArray], node: int) -> None:
     """Open the columns of ``draw`` features, drawn anew for each node."""
     seed, n_drawn, feature_of, is_open = draw
     n_left = feature_of[-1] + 1
@@ -510,11 +510,11 @@ def _draw_columns(draw: tuple[int, int, IntArray, NDArray[np.bool_]], node: int)
 
 @compiled(no_cpython_wrapper=True)
 def _rows_parted(
-    code: NDArray[Any],
+    code: AnyArray,
     bin_: int,
     left_set: NDArray[np.uint64] | None,
-    rows: NDArray[np.int32],
-    other: NDArray[np.int32],
+    rows: ShortArray,
+    other: ShortArray,
     begin: int,
     end: int,
 ) -> int:
@@ -540,7 +540,7 @@ _ROWS_DOWN, _LARGEST_BYTE = 1024, 255
 
 @compiled
 def fill_leaf_indices(
-    codes: NDArray[Any],
+    codes: AnyArray,
     features: IntArray,
     bins: IntArray,
     sets: NDArray[np.uint64] | None,
@@ -584,7 +584,7 @@ def fill_leaf_indices(
 
 @compiled(no_cpython_wrapper=True)
 def _walk_down(
-    codes: NDArray[Any],
+    codes: AnyArray,
     features: IntArray,
     bins: IntArray,
     sets: NDArray[np.uint64] | None,

@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray
 from structboost.learners.binning import BinnedFeatures
 from structboost.runtime.compiled import compiled
 
@@ -53,10 +52,10 @@ class SparseColumns(NamedTuple):
 
     features: IntArray
     rare_indptr: IntArray
-    rare_rows: NDArray[np.int32]
-    rare_codes: NDArray[Any]
+    rare_rows: ShortArray
+    rare_codes: AnyArray
     row_indptr: IntArray
-    row_entries: NDArray[np.int32]
+    row_entries: ShortArray
     bins: IntArray
 
 
@@ -78,9 +77,9 @@ class CountedTable(NamedTuple):
         compilation of their code.
     """
 
-    codes: NDArray[Any]
+    codes: AnyArray
     columns: IntArray
-    by_row: NDArray[Any]
+    by_row: AnyArray
     dense: IntArray
     sparse: tuple[Any, ...] | None
 
@@ -127,7 +126,7 @@ def _sparse_columns(binned: BinnedFeatures, sparse: IntArray, columns: IntArray)
 
 @compiled(no_cpython_wrapper=True)
 def pack(
-    duals: FloatArray, is_drawn: NDArray[np.bool_], packed: IntArray, rows: NDArray[np.int32]
+    duals: FloatArray, is_drawn: BoolArray, packed: IntArray, rows: ShortArray
 ) -> tuple[int, int, int]:
     """Fill ``packed`` with the duals of a channel as integers.
 
@@ -154,10 +153,10 @@ def pack(
 
 @compiled(no_cpython_wrapper=True)
 def count(
-    of_dense: tuple[NDArray[Any], IntArray],
+    of_dense: tuple[AnyArray, IntArray],
     sparse: tuple[Any, ...] | None,
     packed: IntArray,
-    rows: NDArray[np.int32],
+    rows: ShortArray,
     histogram: IntArray,
     at_once: IntArray,
 ) -> None:
@@ -181,12 +180,12 @@ def count(
 
 @compiled(no_cpython_wrapper=True)
 def _count_dense(
-    by_row: NDArray[Any],
+    by_row: AnyArray,
     dense: IntArray,
     begin: int,
     end: int,
     packed: IntArray,
-    rows: NDArray[np.int32],
+    rows: ShortArray,
     histogram: IntArray,
     weights: IntArray,
 ) -> int:
@@ -220,10 +219,10 @@ def _count_dense(
 
 @compiled(no_cpython_wrapper=True)
 def count_sparse(
-    codes: tuple[NDArray[Any], IntArray],
+    codes: tuple[AnyArray, IntArray],
     sparse: tuple[Any, ...],
     f: int,
-    rows: NDArray[np.int32],
+    rows: ShortArray,
     weights: tuple[IntArray, IntArray],
     total: int,
     rest: int,
@@ -250,7 +249,7 @@ def count_sparse(
 
 
 @compiled(no_cpython_wrapper=True)
-def count_rows(code: NDArray[Any], rows: NDArray[np.int32], counts: IntArray) -> None:
+def count_rows(code: AnyArray, rows: ShortArray, counts: IntArray) -> None:
     """Count the rows in each bin of a column."""
     for b in range(len(counts)):
         counts[b] = 0

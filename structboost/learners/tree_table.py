@@ -7,12 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    SingleArray,
+    override,
+)
 from structboost.files.archive import Array
 from structboost.learners.binning import HALF, N_WORDS, SetColumns
 from structboost.learners.table import LearnerTable, LookupTable, Scorer, comparable
@@ -48,7 +56,7 @@ class TreeTable(LearnerTable):
     feature: IntArray
     threshold: FloatArray
     leaf: FloatArray
-    missing_left: NDArray[np.uint8] | None = None
+    missing_left: ByteArray | None = None
     sets: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
@@ -57,7 +65,7 @@ class TreeTable(LearnerTable):
             raise ValueError(f"a tree of {n_leaves} leaves is not complete")
 
     @override
-    def responses(self, features: NDArray[Any]) -> FloatArray:
+    def responses(self, features: AnyArray) -> FloatArray:
         scorer = self.scorer(np.eye(len(self)), features.shape[1])
         return np.ascontiguousarray(scorer.raw_scores(features).T)
 
@@ -106,14 +114,14 @@ class WeightedTrees:
 
     feature: IntArray
     threshold: FloatArray
-    missing_left: NDArray[np.uint8]
+    missing_left: ByteArray
     indptr: IntArray
     channels: IntArray
     values: FloatArray
     n_channels: int
     sets: SetColumns | None = None
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+    def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
         out = np.zeros((len(rows), self.n_channels))
         if self.sets is None:
@@ -124,7 +132,7 @@ class WeightedTrees:
                 self._add_scores(self.sets.hstack(rows[of_block]), out[of_block])
         return out
 
-    def _add_scores(self, rows: NDArray[Any], out: FloatArray) -> None:
+    def _add_scores(self, rows: AnyArray, out: FloatArray) -> None:
         """Add the scores of rows with the columns of sets to zeros."""
         rows = comparable(rows)
         terms = self.indptr, self.channels, self.values
@@ -144,7 +152,7 @@ class WeightedTrees:
             _add_in_blocks(rows, (used, is_low), trees, *self._top, room, out)
 
     @cached_property
-    def _used_features(self) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
+    def _used_features(self) -> tuple[IntArray, BoolArray, IntArray]:
         """Features of the nodes, with the side of missing values, and their index by node.
 
         A feature appears twice if nodes send missing values of it to both sides.
@@ -154,7 +162,7 @@ class WeightedTrees:
         return used // 2, used % 2 == 1, place.reshape(both.shape).astype(np.int64)
 
     @cached_property
-    def _single_thresholds(self) -> NDArray[np.float32]:
+    def _single_thresholds(self) -> SingleArray:
         return single_thresholds(self.threshold)
 
     @cached_property
@@ -168,7 +176,7 @@ class WeightedTrees:
         return n_top, node
 
 
-def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
+def single_thresholds(thresholds: FloatArray) -> SingleArray:
     """Round the thresholds down to single precision.
 
     They split single-precision numbers as the thresholds do.
@@ -180,10 +188,10 @@ def single_thresholds(thresholds: FloatArray) -> NDArray[np.float32]:
 
 @compiled
 def _add_one_by_one(
-    rows: NDArray[Any],
+    rows: AnyArray,
     features: IntArray,
     thresholds: FloatArray,
-    missing_left: NDArray[np.uint8],
+    missing_left: ByteArray,
     indptr: IntArray,
     channels: IntArray,
     values: FloatArray,
@@ -198,7 +206,7 @@ def _add_one_by_one(
 
 @compiled
 def leaf_of(
-    row: NDArray[Any], features: IntArray, thresholds: FloatArray, missing_left: NDArray[np.uint8]
+    row: AnyArray, features: IntArray, thresholds: FloatArray, missing_left: ByteArray
 ) -> int:
     """Leaf of a row, counted from the left."""
     n_nodes = len(features)
@@ -213,12 +221,12 @@ def leaf_of(
 
 @compiled
 def _add_in_blocks(
-    rows: NDArray[Any],
-    features: tuple[IntArray, NDArray[np.bool_]],
-    trees: tuple[IntArray, NDArray[Any], IntArray, IntArray, FloatArray],
+    rows: AnyArray,
+    features: tuple[IntArray, BoolArray],
+    trees: tuple[IntArray, AnyArray, IntArray, IntArray, FloatArray],
     n_top: int,
     node_after_top: IntArray,
-    room: tuple[NDArray[Any], NDArray[np.uint8], IntArray, FloatArray],
+    room: tuple[AnyArray, ByteArray, IntArray, FloatArray],
     out: FloatArray,
 ) -> None:
     """Add up scores block by block.
@@ -301,12 +309,12 @@ class PairTables:
         thresholds: FloatArray = self.steps.thresholds[begin:end]
         return thresholds
 
-    def raw_scores(self, rows: NDArray[Any]) -> FloatArray:
+    def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
         of_pairs = self.pair_values(rows).sum(axis=1)
         return np.asarray(self.steps.raw_scores(rows) + of_pairs, np.float64)
 
-    def pair_values(self, rows: NDArray[Any]) -> FloatArray:
+    def pair_values(self, rows: AnyArray) -> FloatArray:
         """Values of the functions of two features, shape (n_parts, n_pairs, n_channels)."""
         bins = self.bins(rows)
         out = np.empty((len(rows), len(self.pairs), len(self.steps.bias)))
@@ -314,7 +322,7 @@ class PairTables:
             out[:, k] = values[bins[a], bins[b]]
         return out
 
-    def bins(self, rows: NDArray[Any]) -> dict[int, IntArray]:
+    def bins(self, rows: AnyArray) -> dict[int, IntArray]:
         """Bin of each row in each feature of a pair, the last one for missing values."""
         places = {f: int(np.searchsorted(self.steps.features, f)) for f in sum(self.pairs, ())}
         return {feature: self.steps.bins(u, rows) for feature, u in places.items()}

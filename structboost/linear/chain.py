@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import BoolArray, FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, slopes_of, space_of_pass
@@ -237,7 +236,7 @@ def _rows_within(starts: IntArray, sequences: IntArray) -> IntArray:
 
 def sequences_of(
     task: Any, X: Sequence[Any], Y: Sequence[Any], starts: IntArray, weights: FloatArray
-) -> tuple[IntArray, IntArray, FloatArray, NDArray[np.bool_]]:
+) -> tuple[IntArray, IntArray, FloatArray, BoolArray]:
     """Return sequences as compiled passes take them."""
     ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
     tags = task.checked_tags(X, Y, np.diff(starts))

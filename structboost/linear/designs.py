@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, override
+from structboost._typing import FloatArray, IntArray, ShortArray, override
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
@@ -114,7 +114,7 @@ class StandardisedDesign(Design):
 
     def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
         """Return one constant function for all channels, since pairs of many tags are very many."""
-        channels: NDArray[np.int64] = np.arange(len(values))
+        channels: IntArray = np.arange(len(values))
         zeros = np.zeros(len(self.scale.scales))
         return KindEnsemble(
             family="linear",
@@ -317,7 +317,7 @@ class SameColumns:
         order = np.argsort(first)
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
-        self._groups: NDArray[np.int32] = place[groups]
+        self._groups: ShortArray = place[groups]
         self.values: FloatArray = np.sqrt(sizes[order].astype(np.float64))
         # Of each group one feature is looked at; the others stand at the same parts.
         of_first = np.full(n_features + 1, -1, np.int32)

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray, PathName
 from structboost.contract.calls import marginals, predictions, stacked_inputs
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
@@ -44,7 +42,7 @@ from structboost.validation import by_position
 
 def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -> KindEnsemble:
     """Return one linear function for each channel, with columns from index ``first`` on."""
-    index: NDArray[np.int64] = np.arange(len(table.coefficients))
+    index: IntArray = np.arange(len(table.coefficients))
     return KindEnsemble(
         family="linear",
         learners=table,
@@ -415,7 +413,7 @@ class Ensemble:
             out += sizes[some] @ member.learners.select(some).feature_shares(member.n_features)
         return np.asarray(out / out.sum() if out.sum() > 0 else out, np.float64)
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         """Write the model to a file, whole or not at all.
 
         Parameters
@@ -449,7 +447,7 @@ class Ensemble:
         return {"kinds": kinds, "metadata": dict(self.metadata)}, arrays
 
     @classmethod
-    def from_arrays(cls, header: Header, arrays: Mapping[str, NDArray[Any]]) -> Ensemble:
+    def from_arrays(cls, header: Header, arrays: Mapping[str, AnyArray]) -> Ensemble:
         """Restore a model from the result of :meth:`to_arrays`, checked by the schema.
 
         Raises
@@ -484,7 +482,7 @@ class Ensemble:
         return kind
 
 
-def load_model(path: str | PathLike[str]) -> Ensemble:
+def load_model(path: PathName) -> Ensemble:
     """Read a model that :meth:`Ensemble.save` wrote.
 
     Files of estimators and trainers can be read, too, but the model has only scores.  The method
@@ -523,7 +521,7 @@ def load_model(path: str | PathLike[str]) -> Ensemble:
     return model
 
 
-def read_model(path: str | PathLike[str]) -> Ensemble:
+def read_model(path: PathName) -> Ensemble:
     """Read a model of any class, as :func:`load_model` does, without a warning."""
     with FORMAT.opened(path) as content:
         return Ensemble.from_arrays(*content)

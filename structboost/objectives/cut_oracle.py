@@ -6,10 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, BoolArray, FloatArray
 from structboost.contract.separation import KeptTruth
 from structboost.files.archive import Schema
 from structboost.learners.terms import Terms, TermsByKind
@@ -74,7 +71,7 @@ class ColumnOracle(ABC):
         """Append columns, as :meth:`WeightedColumns.add_columns`."""
         self.columns.add(terms, n_new)
 
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         """Drop the columns outside of the mask, and renumber the others."""
         self.columns.keep(mask)
 
@@ -179,7 +176,7 @@ class CutOracle(Described, ColumnOracle):
         """
 
     @abstractmethod
-    def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
+    def state(self, cuts: Sequence[Cut]) -> dict[str, AnyArray]:
         """Arrays from which :meth:`restored_cuts` restores the cuts.
 
         Parameters
@@ -209,7 +206,7 @@ class CutOracle(Described, ColumnOracle):
         """
 
     @abstractmethod
-    def restored_cuts(self, arrays: Mapping[str, NDArray[Any]], n_cuts: int) -> list[Cut]:
+    def restored_cuts(self, arrays: Mapping[str, AnyArray], n_cuts: int) -> list[Cut]:
         """Cuts of a state.
 
         Parameters

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import SolverError, TaskError
 from structboost.files.archive import (
     Array,
@@ -203,7 +203,7 @@ class ExponentialMaster(SingleTermMaster):
         return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         drawn = self._random.get_state(legacy=False)
         if drawn["bit_generator"] != "MT19937":
             raise ValueError(
@@ -233,7 +233,7 @@ class ExponentialMaster(SingleTermMaster):
         return {"": Part(arrays)}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
             self._solves = whole_number(scalars["solves"], "number of solves", 0, 1 << 62)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, override
+from structboost._typing import BoolArray, FloatArray, override
 from structboost.contract.exactness import beaten
 from structboost.errors import TaskError
 from structboost.learners.terms import Terms
@@ -69,7 +68,7 @@ class HingeMaster(RestrictedMaster):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         self.oracle.keep_columns(mask)
         self.program.keep_columns(mask)
         self.pool.keep_columns(mask)
@@ -130,5 +129,5 @@ class CuttingPlaneMaster(HingeMaster, Bundle):
         return risk
 
     @override
-    def _keep_cuts(self, mask: NDArray[np.bool_]) -> None:
+    def _keep_cuts(self, mask: BoolArray) -> None:
         self.oracle.forget(self.pool.keep(mask))

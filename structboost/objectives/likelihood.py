@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import BoolArray, FloatArray, IntArray, override
 from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
@@ -247,7 +246,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         self._columns.keep(mask)
         super().keep_columns(mask)
 

@@ -15,13 +15,12 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.calls import separation, separation_of, slack_separation
 from structboost.contract.exactness import check_found, probe_argmax
 from structboost.contract.parts import StackedParts
@@ -139,7 +138,7 @@ class SlackOracle(ColumnOracle):
         )
 
     @override
-    def add_responses(self, kind: str, responses: NDArray[Any]) -> int:
+    def add_responses(self, kind: str, responses: AnyArray) -> int:
         return self.responses[kind].add(responses)
 
 
@@ -322,7 +321,7 @@ class ColumnScores(Scores):
         self.features = np.zeros(0), np.zeros(0, np.int64)
         columns = []
         # For each kind: terms channel by channel, where channels begin, responses.
-        self._kinds: list[tuple[Terms, IntArray, NDArray[Any]]] = []
+        self._kinds: list[tuple[Terms, IntArray, AnyArray]] = []
         for kind, terms in oracle.columns.terms.items():
             n_rows, n_channels = int(self.offsets[kind][-1]), oracle.n_channels[kind]
             layout = KindLayout(
@@ -398,7 +397,7 @@ def _gather(
     starts: IntArray,
     learners: IntArray,
     coefficients: FloatArray,
-    responses: NDArray[Any],
+    responses: AnyArray,
     first_feature: IntArray,
     values: FloatArray,
 ) -> None:
@@ -513,7 +512,7 @@ class MSlackMaster(SlackProgramMaster):
         self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))
 
     @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         super().keep_columns(mask)
         self._iterate = self._iterate[mask]
         self._knows_columns = False

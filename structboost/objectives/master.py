@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.files.archive import DamagedFileError, Schema
 from structboost.learners.base import Growth
@@ -44,7 +43,7 @@ class HeldOut(NamedTuple):
         For each term its coefficient times the responses of its learner; 0 on all other parts.
     """
 
-    parts: NDArray[np.bool_]
+    parts: BoolArray
     columns: Sequence[int]
     channels: Sequence[int]
     responses: Sequence[FloatArray]
@@ -198,7 +197,7 @@ class WeightedColumns(Described, ABC):
         """
         self.weights = np.concatenate((self.weights, np.zeros(n_new)))
 
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         """Drop columns and renumber the others.
 
         Parameters
@@ -221,7 +220,7 @@ class WeightedColumns(Described, ABC):
             As for :meth:`add_responses`.
         """
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Values and arrays that the next solves or steps depend on, apart from the columns.
 
         Returns
@@ -248,7 +247,7 @@ class WeightedColumns(Described, ABC):
         """
         raise NotImplementedError
 
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         """Restore a state that :meth:`schema` accepted.
 
         The master or booster already has the columns of the state, and has solved nothing.
@@ -320,7 +319,7 @@ class RestrictedMaster(WeightedColumns, ABC):
         self.C = C
 
     @abstractmethod
-    def solve(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+    def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Solve over the columns so far, without raising ``primal``, and set a finite ``risk``.
 
         Parameters
@@ -331,7 +330,7 @@ class RestrictedMaster(WeightedColumns, ABC):
             The columns that pricing chose last, new or not, where a coordinate method begins.
         """
 
-    def solve_loosely(self, tolerance: float, selected: NDArray[np.int64] | None = None) -> None:
+    def solve_loosely(self, tolerance: float, selected: IntArray | None = None) -> None:
         """Solve after new columns, without having to reach the gap.
 
         Wherever it stops, :meth:`bound` must hold for the duals.  The default is
@@ -406,7 +405,7 @@ class SingleTermMaster(RestrictedMaster):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         self._terms = self._terms.of_columns(mask)
         super().keep_columns(mask)
 

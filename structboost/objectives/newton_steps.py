@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.archive import (
     Array,
     Part,
@@ -94,7 +94,7 @@ class NewtonBooster(Booster):
         self._terms: list[list[tuple[str, int, int, float]]] = []
         self._n_learners = dict.fromkeys(shapes, 0)
         # Answers by kind and learner, and whether they have been stepped along.
-        self._responses: dict[tuple[str, int], NDArray[Any]] = {}
+        self._responses: dict[tuple[str, int], AnyArray] = {}
         self._has_stepped = False
         # Their shape is (n_channels, n_parts), as that of the derivatives by them.
         self._scores = {kind: np.zeros(shape) for kind, shape in shapes.items()}
@@ -163,7 +163,7 @@ class NewtonBooster(Booster):
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         # The last digits of the scores depend on the order of summation.
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
         return {"calls": self._calls}, arrays
@@ -175,7 +175,7 @@ class NewtonBooster(Booster):
         return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
         self.weights = arrays["weights"]
@@ -198,9 +198,7 @@ class NewtonBooster(Booster):
         newton = slope / curvature if curvature > 0.0 else longest
         return self.formulation.shrinkage * min(newton, longest)
 
-    def _along(
-        self, kind: str, channel: int, responses: NDArray[Any]
-    ) -> tuple[float, float, float]:
+    def _along(self, kind: str, channel: int, responses: AnyArray) -> tuple[float, float, float]:
         """Change of the loss with a factor of the responses.
 
         Returns the initial decrease of the loss, its second derivative, and the largest change of a
@@ -352,7 +350,7 @@ class HeldOutBooster(NewtonBooster):
         """Losses of these examples as a function of a factor of the scores."""
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         scalars, arrays = super().state()
         least = self._least_loss if np.isfinite(self._least_loss) else None
         scalars["held_out"] = [self._factor, least, self._best_round]
@@ -368,7 +366,7 @@ class HeldOutBooster(NewtonBooster):
         return {"": Part(arrays)}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         super().restore(scalars, arrays)
         with damaged_content():
             self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)
@@ -381,7 +379,7 @@ class HeldOutBooster(NewtonBooster):
 
 @compiled
 def along_responses(
-    responses: NDArray[Any], slopes: FloatArray, curvatures: FloatArray
+    responses: AnyArray, slopes: FloatArray, curvatures: FloatArray
 ) -> tuple[float, float, float]:
     """Slope sums and curvature sums along responses, and the largest absolute response."""
     slope, curvature, largest = 0.0, 0.0, 0.0
@@ -394,7 +392,7 @@ def along_responses(
 
 
 @compiled
-def add_scaled(responses: NDArray[Any], factor: float, scores: FloatArray) -> None:
+def add_scaled(responses: AnyArray, factor: float, scores: FloatArray) -> None:
     """Add responses times a factor to scores."""
     for i in range(len(responses)):
         scores[i] += factor * float(responses[i])

@@ -7,9 +7,8 @@ from math import inf
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import BoolArray, FloatArray, IntArray, override
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.hinge import CuttingPlaneMaster
@@ -430,7 +429,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         return risk if risk > _ROUNDING * self._zero_risk else 0.0
 
     @override
-    def _keep_cuts(self, mask: NDArray[np.bool_]) -> None:
+    def _keep_cuts(self, mask: BoolArray) -> None:
         super()._keep_cuts(mask)
         self._proximal = self._proximal[:, np.append(True, mask)]
 

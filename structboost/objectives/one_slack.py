@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.archive import (
     Array,
     DamagedFileError,
@@ -242,13 +241,13 @@ class OneSlackMaster(CuttingPlaneMaster):
         return solution.weights
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         scalars = {
             "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
             "step": self.step_length, "calls": self.oracle.calls,
         }  # fmt: skip
         pool = self.pool
-        curvature: tuple[NDArray[Any], ...] = pool.curvature
+        curvature: tuple[AnyArray, ...] = pool.curvature
         arrays = {"weights": self.weights, "matrix": pool.matrix, "losses": pool.losses}
         arrays |= {name: getattr(pool, name) for name in _OF_CUTS}
         arrays |= dict(zip(_OF_CURVATURE, curvature, strict=True))
@@ -264,7 +263,7 @@ class OneSlackMaster(CuttingPlaneMaster):
         return {"": Part(fields | _OF_CUTS | _OF_CURVATURE), **self.oracle.schema(n_learners)}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
         with damaged_content():
             risk = finite_number(scalars["risk"], "risk", 0.0)
             self.dual_value = finite_number(scalars["dual_value"], "dual_value", 0.0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, override
+from structboost._typing import BoolArray, FloatArray, override
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import WeightedColumns
@@ -106,7 +106,7 @@ class PairColumns(WeightedColumns):
         super().add_columns(terms, n_new)
 
     @override
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         self._margins.keep(mask)
         super().keep_columns(mask)
 

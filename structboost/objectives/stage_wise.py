@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import TaskError
 from structboost.learners.base import Growth
 from structboost.learners.terms import Terms
@@ -531,9 +531,7 @@ class StageWiseRankingBooster(NewtonBooster):
         return {self._kind: out}
 
     @override
-    def _along(
-        self, kind: str, channel: int, responses: NDArray[Any]
-    ) -> tuple[float, float, float]:
+    def _along(self, kind: str, channel: int, responses: AnyArray) -> tuple[float, float, float]:
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
         # response that is constant in a query must not count by rounding.
         values = responses.astype(np.float64)

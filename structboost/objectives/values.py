@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
-from structboost._typing import override
+from structboost._typing import PathName, override
 from structboost.learners.registry import members_of
 from structboost.validation import is_same, shown
 
@@ -151,7 +150,7 @@ class ExponentialLoss(L1LogLoss):
     name = "exponential"
     program = "exponential"
 
-    checkpoint: str | PathLike[str] | Any | None = None
+    checkpoint: PathName | Any | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -237,7 +236,7 @@ class Pairwise(Objective):
     max_features: float | str = AUTO
     engine: Any = "threads"
     callbacks: Sequence[Any] | None = None
-    checkpoint: str | PathLike[str] | Any | None = None
+    checkpoint: PathName | Any | None = None
 
     @override
     def unread(self, weak_learner: Any) -> Sequence[str]:

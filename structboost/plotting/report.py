@@ -6,15 +6,13 @@ import base64
 import html
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray, PathName
 from structboost.files.atomic_write import checked_target, write_whole
 from structboost.plotting.curves import ConvergenceDisplay, CPathDisplay, check_fitted, plain
 from structboost.plotting.shapes import ShapeDisplay
@@ -53,7 +51,7 @@ p {{ max-width: 46rem; }}
 
 
 def save_report(
-    path: str | PathLike[str],
+    path: PathName,
     estimator: Any,
     X: Any = None,
     y: Any = None,
@@ -217,7 +215,7 @@ def _shapes(estimator: Any) -> Any:
         return None
 
 
-def _draw_importances(importances: FloatArray, names: NDArray[Any] | None) -> Any:
+def _draw_importances(importances: FloatArray, names: AnyArray | None) -> Any:
     plt = pyplot("save_report")
 
     order = np.argsort(importances, kind="stable")[-_MOST_FEATURES:]

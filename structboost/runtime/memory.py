@@ -7,7 +7,8 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from structboost._typing import AnyArray, BoolArray
 
 # Parameters of mallopt in the C library of GNU.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -57,18 +58,18 @@ class GrowingMatrix:
 
     def __init__(self, n_columns: int, dtype: Any = None) -> None:
         self._fixed = dtype is not None
-        self._room: NDArray[Any] = np.empty((0, n_columns), np.int8 if dtype is None else dtype)
+        self._room: AnyArray = np.empty((0, n_columns), np.int8 if dtype is None else dtype)
         self._n_rows = 0
 
     def __len__(self) -> int:
         return self._n_rows
 
     @property
-    def rows(self) -> NDArray[Any]:
+    def rows(self) -> AnyArray:
         """View of the rows, which is stale after the next change."""
         return self._room[: self._n_rows]
 
-    def append(self, new: NDArray[Any]) -> int:
+    def append(self, new: AnyArray) -> int:
         """Append rows and return the index of the first."""
         first, needed = self._n_rows, self._n_rows + len(new)
         dtype = self._room.dtype if self._fixed else new.dtype
@@ -83,7 +84,7 @@ class GrowingMatrix:
         self._n_rows = needed
         return first
 
-    def append_columns(self, new: NDArray[Any]) -> None:
+    def append_columns(self, new: AnyArray) -> None:
         """Append columns, shape (n_rows, n_new)."""
         n_old = self._room.shape[1]
         room = np.empty((len(self._room), n_old + new.shape[1]), self._room.dtype)
@@ -91,11 +92,11 @@ class GrowingMatrix:
         room[: self._n_rows, n_old:] = new
         self._room = room
 
-    def keep(self, mask: NDArray[np.bool_]) -> None:
+    def keep(self, mask: BoolArray) -> None:
         """Drop the rows without a ``mask``."""
         self._room = self.rows[mask]
         self._n_rows = len(self._room)
 
-    def keep_columns(self, columns: NDArray[Any]) -> None:
+    def keep_columns(self, columns: AnyArray) -> None:
         """Select the columns of a mask, or of indices in their new order."""
         self._room = np.ascontiguousarray(self.rows[:, columns])

@@ -14,8 +14,8 @@ from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 
+from structboost._typing import SingleArray
 from structboost.files.atomic_write import (
     OutputError,
     check_folder,
@@ -56,7 +56,7 @@ from structboost.validation import (
 )
 
 # Mask and, if asked for, probabilities of a photograph; or the reason why there is none.
-Segmented = tuple[Mask, NDArray[np.float32] | None] | str
+Segmented = tuple[Mask, SingleArray | None] | str
 
 _CHECKS: dict[str, Any] = {
     **dict.fromkeys(("segments", "longest", "rounds"), checked_whole_number),

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, SingleArray
 from structboost.files.archive import Array, Arrays, DamagedFileError
 from structboost.inference.superpixel_crf import alpha_expansion_labels
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
@@ -74,13 +73,13 @@ class PotentialScale:
     spread: FloatArray
 
     @classmethod
-    def of(cls, potentials: Sequence[NDArray[Any]]) -> PotentialScale:
+    def of(cls, potentials: Sequence[AnyArray]) -> PotentialScale:
         """Compute the scale of arrays of shape (n_superpixels, n_labels, n_unary)."""
         rows = np.concatenate([p.reshape(-1, p.shape[2]) for p in potentials]).astype(np.float64)
         spread = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(spread > 1e-9, spread, 1.0))
 
-    def scaled(self, potentials: NDArray[Any]) -> NDArray[np.float32]:
+    def scaled(self, potentials: AnyArray) -> SingleArray:
         """Standardise potentials, and clip them at five stds."""
         return np.clip((potentials - self.mean) / self.spread, -_FAR, _FAR).astype(np.float32)
 
@@ -150,7 +149,7 @@ def superpixel_graph(
     return SuperpixelGraph(np.concatenate((scaled, indicators), axis=2), image.edges, pairwise)
 
 
-def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDArray[np.float32]:
+def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> SingleArray:
     """Compute the potentials of edges between different labels, shape (n_edges, 7).
 
     None is negative.  `PAIRWISE` names them: ``exp(-|difference of mean LUV| / its mean)`` (33),
@@ -168,7 +167,7 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> NDA
     return np.asarray(np.maximum(np.column_stack(columns), 0.0), np.float32)
 
 
-def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, NDArray[np.bool_]]:
+def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, BoolArray]:
     """Return the true labels of all superpixels that are not void, and a mask of them.
 
     With ``by_area`` a wrong label costs the margin in pixels of the true label over the next one,
@@ -183,7 +182,7 @@ def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, 
     return TrueLabels(labels, areas if by_area else np.ones(len(labels))), labelled
 
 
-def _likeness(differences: NDArray[Any]) -> FloatArray:
+def _likeness(differences: AnyArray) -> FloatArray:
     """Compute a likeness that is 1 without a difference and falls with it."""
     mean = float(differences.mean()) if len(differences) else 0.0
     return np.asarray(np.exp(-differences / (mean + _FLAT)), np.float64)
@@ -263,7 +262,7 @@ class CRFModel:
 
     @classmethod
     def from_arrays(
-        cls, n_labels: int, arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
+        cls, n_labels: int, arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]
     ) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
@@ -475,7 +474,7 @@ def linear_function(
 
 
 def _linear_and_stumps(
-    linear: Any, features: NDArray[Any], response: tuple[float, float], **settings: Any
+    linear: Any, features: AnyArray, response: tuple[float, float], **settings: Any
 ) -> UnionFamily:
     """Return the families of the kind that has these responses."""
     function = CrossFittedFunction(features, linear["edge" if min(response) >= 0 else "node"])

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, reduce
 from operator import matmul
-from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -31,14 +30,22 @@ from skimage.segmentation import slic
 from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import (
+    AnyArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    PathName,
+    ShortArray,
+    SingleArray,
+)
 from structboost.files.atomic_write import whole_file
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.compiled import compiled
 from structboost.segmentation.image_files import Photograph
 
-Planes = NDArray[np.float32]
+Planes = SingleArray
 
 N_ORIENTATIONS = 9
 N_PATTERNS = 10
@@ -51,7 +58,7 @@ _TOP_FREQUENCY = 0.25
 _FLAT = 4.0
 
 
-def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
+def gradient_planes(grey: ByteArray) -> Planes:
     """Compute the length of the gradient by unsigned orientation, shape (height, width, 9).
 
     Each gradient is divided between its two nearest orientations.
@@ -64,13 +71,13 @@ def gradient_planes(grey: NDArray[np.uint8]) -> Planes:
     return out
 
 
-def pattern_planes(grey: NDArray[np.uint8]) -> Planes:
+def pattern_planes(grey: ByteArray) -> Planes:
     """Compute the uniform local binary pattern (8 points, radius 1) of each pixel, one-hot."""
     codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
     return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
 
 
-def gabor_planes(grey: NDArray[np.uint8]) -> Planes:
+def gabor_planes(grey: ByteArray) -> Planes:
     """Compute Gabor energies at 4 scales and 8 orientations, shape (height, width, 32)."""
     height, width = grey.shape
     pad = 16
@@ -92,9 +99,7 @@ def integral(planes: Planes) -> FloatArray:
     return np.asarray(cv2.integral(planes, sdepth=cv2.CV_64F), np.float64)
 
 
-def patch_cells(
-    integrals: FloatArray, centres: FloatArray, size: float, grid: int
-) -> NDArray[np.float32]:
+def patch_cells(integrals: FloatArray, centres: FloatArray, size: float, grid: int) -> SingleArray:
     """Average planes over the cells of square patches, shape (n_patches, grid * grid * n_planes).
 
     Patches have sides of ``size`` pixels around their centres, x and y.  Cells outside the image
@@ -105,7 +110,7 @@ def patch_cells(
     return out.reshape(len(centres), -1)
 
 
-def normalised(cells: NDArray[np.float32]) -> NDArray[np.float32]:
+def normalised(cells: SingleArray) -> SingleArray:
     """Normalise patches, clip them at 0.2 and normalise again, as in HOG and SIFT."""
     rows = cells / (np.linalg.norm(cells, axis=1, keepdims=True) + _FLAT)
     np.minimum(rows, 0.2, out=rows)
@@ -131,9 +136,7 @@ def _gabor_transfers(shape: tuple[int, int]) -> list[Any]:
 
 
 @compiled
-def _spread_gradients(
-    gx: NDArray[np.float32], gy: NDArray[np.float32], out: NDArray[np.float32]
-) -> None:
+def _spread_gradients(gx: SingleArray, gy: SingleArray, out: SingleArray) -> None:
     height, width, n = out.shape
     for y in range(height):
         for x in range(width):
@@ -151,9 +154,7 @@ def _spread_gradients(
 
 
 @compiled
-def _fill_cells(
-    integrals: FloatArray, centres: FloatArray, size: float, out: NDArray[np.float32]
-) -> None:
+def _fill_cells(integrals: FloatArray, centres: FloatArray, size: float, out: SingleArray) -> None:
     n, grid, _, n_planes = out.shape
     height, width = integrals.shape[0] - 1, integrals.shape[1] - 1
     cell = size / grid
@@ -203,10 +204,10 @@ class Adjacency(NamedTuple):
 
     edges: IntArray
     boundaries: FloatArray
-    contrasts: NDArray[np.float32]
+    contrasts: SingleArray
 
 
-def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.int32]:
+def superpixels(image: ByteArray, n_segments: int = 300) -> ShortArray:
     """Compute SLIC superpixels of an RGB image, with indices 0..n-1 of connected ones.
 
     SLIC returns fewer than ``n_segments`` where the image is small or noisy, down to one.
@@ -217,7 +218,7 @@ def superpixels(image: NDArray[np.uint8], n_segments: int = 300) -> NDArray[np.i
     return np.asarray(connected_regions(segments, connectivity=1) - 1, np.int32)
 
 
-def checked_superpixels(values: Any, shape: tuple[int, ...]) -> NDArray[np.int32]:
+def checked_superpixels(values: Any, shape: tuple[int, ...]) -> ShortArray:
     """Check the superpixels of a user's function, and number them 0..n-1.
 
     ValueError if they have another shape than the image, or are not whole numbers.
@@ -231,7 +232,7 @@ def checked_superpixels(values: Any, shape: tuple[int, ...]) -> NDArray[np.int32
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
 
 
-def adjacency(labels: NDArray[np.int32], values: NDArray[Any]) -> Adjacency:
+def adjacency(labels: ShortArray, values: AnyArray) -> Adjacency:
     """Find which superpixels touch, along how many pixels, and with which step of values.
 
     ``labels`` are indices 0..n-1, and ``values`` planes of the same height and width.
@@ -259,7 +260,7 @@ def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array
     return reach.tocsr()
 
 
-def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
+def region_means(labels: ShortArray, planes: AnyArray) -> FloatArray:
     """Average each plane over each superpixel, shape (n_superpixels, n_planes)."""
     regions = labels.ravel()
     by_plane = np.asarray(planes, np.float32).reshape(len(regions), -1).T
@@ -267,7 +268,7 @@ def region_means(labels: NDArray[np.int32], planes: NDArray[Any]) -> FloatArray:
     return np.asarray(sums / np.bincount(regions)[:, None])
 
 
-def label_counts(labels: NDArray[np.int32], mask: NDArray[np.uint8], n_labels: int) -> IntArray:
+def label_counts(labels: ShortArray, mask: ByteArray, n_labels: int) -> IntArray:
     """Count the pixels of each class in each superpixel, without void ones.
 
     Returns
@@ -340,16 +341,16 @@ class DescribedImage:
         Gradient histograms around the grid points, for visual words.
     """
 
-    labels: NDArray[np.int32]
+    labels: ShortArray
     sizes: IntArray
-    positions: NDArray[np.float32]
-    colours: NDArray[np.float32]
+    positions: SingleArray
+    colours: SingleArray
     edges: IntArray
     boundaries: FloatArray
-    contrasts: NDArray[np.float32]
-    features: dict[str, NDArray[Any]]
+    contrasts: SingleArray
+    features: dict[str, AnyArray]
     points: IntArray
-    point_descriptors: NDArray[np.uint8]
+    point_descriptors: ByteArray
 
     @property
     def n_superpixels(self) -> int:
@@ -368,7 +369,7 @@ class DescribedImage:
 
 
 def describe(
-    image: NDArray[np.uint8], n_segments: int = 300, labels: NDArray[np.int32] | None = None
+    image: ByteArray, n_segments: int = 300, labels: ShortArray | None = None
 ) -> DescribedImage:
     """Compute the superpixels of an RGB image, which of them touch, and their features.
 
@@ -397,10 +398,10 @@ def describe(
 
 
 def _features(
-    image: NDArray[np.uint8],
-    grey: NDArray[np.uint8],
-    luv: NDArray[Any],
-    labels: NDArray[np.int32],
+    image: ByteArray,
+    grey: ByteArray,
+    luv: AnyArray,
+    labels: ShortArray,
     gradients: FloatArray,
     centres: FloatArray,
 ) -> dict[str, NDArray[np.float16]]:
@@ -417,9 +418,7 @@ def _features(
     return {name: rows.astype(np.float16) for name, rows in groups.items()}
 
 
-def _colour_features(
-    image: NDArray[np.uint8], luv: NDArray[Any], labels: NDArray[np.int32]
-) -> NDArray[Any]:
+def _colour_features(image: ByteArray, luv: AnyArray, labels: ShortArray) -> AnyArray:
     """Compute means and stds in RGB, LUV and HSV, and histograms in HSV and LUV."""
     hsv = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)
     planes = np.concatenate((image / np.float32(255), luv / 100, hsv[:, :, 1:]), axis=2).astype(
@@ -434,9 +433,7 @@ def _colour_features(
     return np.hstack((means, stds, fractions))
 
 
-def _point_descriptors(
-    labels: NDArray[np.int32], gradients: FloatArray
-) -> tuple[IntArray, NDArray[np.uint8]]:
+def _point_descriptors(labels: ShortArray, gradients: FloatArray) -> tuple[IntArray, ByteArray]:
     """Compute the superpixels of grid points, and gradient histograms around the points."""
     height, width = labels.shape
     scale = max(labels.shape) / _REFERENCE_SIDE
@@ -452,7 +449,7 @@ def _point_descriptors(
 
 def learn_codebook(
     images: Sequence[DescribedImage], n_words: int = N_WORDS, random_state: int = 0
-) -> NDArray[np.float32]:
+) -> SingleArray:
     """Learn visual words, the centres of k-means over point descriptors of some images.
 
     There are at most as many words as points.  Their shape is (n_words, 144).
@@ -471,7 +468,7 @@ def learn_codebook(
         return np.asarray(means.fit(points).cluster_centers_, np.float32)
 
 
-def word_histograms(image: DescribedImage, codebook: NDArray[np.float32]) -> NDArray[np.float32]:
+def word_histograms(image: DescribedImage, codebook: SingleArray) -> SingleArray:
     """Compute the fractions of the words in each superpixel and in those up to two steps away.
 
     See Fulkerson et al., ICCV 2009, with neighbourhood size 2 (StructBoost, section 4.5).  Their
@@ -597,8 +594,8 @@ class Describing:
 
     n_segments: int
     superpixels: Callable[[Photograph], Any] | None = None
-    features: Callable[[Photograph, NDArray[np.int32]], Any] | None = None
-    folder: str | PathLike[str] | None = None
+    features: Callable[[Photograph, ShortArray], Any] | None = None
+    folder: PathName | None = None
     most_bytes: int = MOST_BYTES
 
     def __call__(self, image: Photograph, index: int | None = None) -> DescribedImage:
@@ -639,7 +636,7 @@ class Describing:
         )
         return results
 
-    def _stored(self, image: Photograph, labels: NDArray[np.int32] | None) -> DescribedImage:
+    def _stored(self, image: Photograph, labels: ShortArray | None) -> DescribedImage:
         if self.folder is None:
             return describe(image, self.n_segments, labels)
         folder = Path(self.folder)
@@ -689,7 +686,7 @@ class StoredImages(Sequence[DescribedImage]):
         self._images, self._describing = images, describing
         self._plain = replace(describing, features=None)
         # A user's features stay in memory, as they may take long to compute and are few.
-        self._rows: dict[int, NDArray[Any]] = {}
+        self._rows: dict[int, AnyArray] = {}
         with Phase("superpixels and features", len(images), verbose) as line:
             for _ in self._plain.in_turn(images, n_jobs, in_cache=True):
                 line.step()

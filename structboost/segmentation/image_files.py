@@ -10,9 +10,9 @@ from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from structboost._typing import AnyArray, BoolArray, ByteArray, PathName
 from structboost.files.atomic_write import regular_file, write_whole
 from structboost.validation import check_unmasked, shown
 from structboost.vision.images import (
@@ -22,8 +22,8 @@ from structboost.vision.images import (
     resized,
 )
 
-Photograph = NDArray[np.uint8]
-Mask = NDArray[np.uint8]
+Photograph = ByteArray
+Mask = ByteArray
 
 VOID = 255
 _WHITE_OF_16_BITS = 65535
@@ -57,7 +57,7 @@ class ReadWhenUsed(Sequence[Any]):
         return self._read(self._items[index])
 
 
-def text_lines(path: str | PathLike[str], what: str) -> list[str]:
+def text_lines(path: PathName, what: str) -> list[str]:
     """Read the lines of a text file.
 
     ImageFileError if there is no such file, or it is not text; the message names ``what`` it should
@@ -69,7 +69,7 @@ def text_lines(path: str | PathLike[str], what: str) -> list[str]:
         raise ImageFileError(f"{path} cannot be read as {what} ({error}).") from error
 
 
-def read_photograph(path: str | PathLike[str]) -> Photograph:
+def read_photograph(path: PathName) -> Photograph:
     """Read an image as RGB, rotated upright and without alpha.
 
     Parameters
@@ -95,7 +95,7 @@ def read_photograph(path: str | PathLike[str]) -> Photograph:
     return as_rgb(pixels)
 
 
-def read_mask(path: str | PathLike[str]) -> Mask:
+def read_mask(path: PathName) -> Mask:
     """Read the values of a mask, shape (height, width), rotated by its metadata.
 
     With a palette the values are its indices.
@@ -129,7 +129,7 @@ def read_mask(path: str | PathLike[str]) -> Mask:
         raise ImageFileError(str(error)) from error
 
 
-def _stored_values(picture: Image.Image) -> NDArray[Any]:
+def _stored_values(picture: Image.Image) -> AnyArray:
     """Return the values of a picture, or the indices of its palette, rotated by its metadata."""
     picture = ImageOps.exif_transpose(picture)
     return np.asarray(picture.convert("L") if picture.mode == "1" else picture)
@@ -191,8 +191,8 @@ def check_one_size(
 
 
 def write_png(
-    path: str | PathLike[str],
-    pixels: NDArray[np.uint8],
+    path: PathName,
+    pixels: ByteArray,
     palette: Sequence[tuple[int, int, int]] = (),
 ) -> None:
     """Write a mask (height, width) or an RGB picture (height, width, 3) as a whole file.
@@ -230,7 +230,7 @@ def shrink_to(pixels: Photograph, longest: int) -> Photograph:
     return resized(pixels, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
-def outlines(mask: Mask) -> NDArray[np.bool_]:
+def outlines(mask: Mask) -> BoolArray:
     """Mark the pixels whose right or lower neighbour has another class."""
     out = np.zeros(mask.shape, np.bool_)
     out[:, :-1] |= mask[:, :-1] != mask[:, 1:]
@@ -238,7 +238,7 @@ def outlines(mask: Mask) -> NDArray[np.bool_]:
     return out
 
 
-def resized_mask(mask: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def resized_mask(mask: AnyArray, shape: tuple[int, ...]) -> AnyArray:
     """Resize a mask, or planes of shape (height, width, n), by nearest neighbours."""
     if mask.shape[:2] == tuple(shape[:2]):
         return mask
@@ -277,7 +277,7 @@ def files_by_name(
     return files, doubts
 
 
-def _bytes(path: str | PathLike[str]) -> bytes:
+def _bytes(path: PathName) -> bytes:
     try:
         return regular_file(path, "file", ImageFileError).read_bytes()
     except OSError as error:

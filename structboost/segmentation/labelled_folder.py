@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from structboost._typing import PathName
 from structboost.files.atomic_write import checked_path
 from structboost.progress import Phase
 from structboost.segmentation.image_files import (
@@ -98,15 +98,15 @@ class LabelledFolder(NamedTuple):
 
 
 def read_folder(
-    images: str | PathLike[str],
-    masks: str | PathLike[str],
+    images: PathName,
+    masks: PathName,
     *,
     names: Iterable[str] | None = None,
     foreground: int | Sequence[int] | None = None,
     n_labels: int | None = None,
     strict: bool = False,
     mask_name: str = "{name}",
-    classes: str | PathLike[str] | None = None,
+    classes: PathName | None = None,
     meaning: LabelMap | None = None,
     verbose: int = 0,
 ) -> LabelledFolder:
@@ -198,7 +198,7 @@ def read_folder(
     return LabelledFolder(usable, used, problems)
 
 
-def read_split(path: str | PathLike[str]) -> dict[str, str]:
+def read_split(path: PathName) -> dict[str, str]:
     """Read the part of each image, from lines ``ID train`` or ``ID test``.
 
     Parameters
@@ -223,7 +223,7 @@ def read_split(path: str | PathLike[str]) -> dict[str, str]:
     return parts
 
 
-def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
+def read_groups(given: PathName, names: Sequence[str]) -> list[str]:
     """Return the group of each image, from a file or from its name.
 
     Parameters
@@ -259,9 +259,7 @@ def read_groups(given: str | PathLike[str], names: Sequence[str]) -> list[str]:
     return [group_of[name] for name in names]
 
 
-def _read_pairs(
-    path: str | PathLike[str], what: str, form: str, words: Sequence[str] = ()
-) -> dict[str, str]:
+def _read_pairs(path: PathName, what: str, form: str, words: Sequence[str] = ()) -> dict[str, str]:
     """Read lines of a name, a space and a word, one of ``words`` if there are any."""
     word_of: dict[str, str] = {}
     for i, line in enumerate(text_lines(path, what), 1):

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 from skimage.draw import disk, polygon
 
-from structboost._typing import FloatArray
+from structboost._typing import BoolArray, FloatArray, PathName
 from structboost.segmentation.image_files import (
     VOID,
     ImageFileError,
@@ -250,7 +248,7 @@ def n_labels_of(values: set[int]) -> int:
     return present[-1] + 1
 
 
-def read_classes(path: str | PathLike[str]) -> LabelMap:
+def read_classes(path: PathName) -> LabelMap:
     """Read the names of classes, from lines ``INDEX NAME``.
 
     ImageFileError if there is no such file, or a line, which is named, has another form.
@@ -412,7 +410,7 @@ def _damage(what: str) -> Iterator[None]:
         raise ImageFileError(f"{what} ({type(error).__name__}: {error}).") from error
 
 
-def coco_mask(segmentation: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def coco_mask(segmentation: Any, shape: tuple[int, ...]) -> BoolArray:
     """Return the pixels of a segmentation of COCO in an image of a height and width.
 
     It is a list of polygons x, y, x, y, ...; or run lengths, a dict with ``size`` and ``counts``,

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray, SingleArray
 from structboost.inference.superpixel_crf import expanded_once
 from structboost.segmentation.image_files import Mask, Photograph, outlines, resized_mask
 from structboost.vision.images import resized
@@ -50,7 +49,7 @@ def _relabel(image: Photograph, mask: Mask) -> Mask:
     return out
 
 
-def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Mask:
+def _cut(values: SingleArray, mask: Mask, near: BoolArray) -> Mask:
     """Set the labels of least energy in the band, whose rim does not change."""
     classes, codes = np.unique(mask, return_inverse=True)
     before = codes.reshape(mask.shape)[near]
@@ -71,9 +70,7 @@ def _cut(values: NDArray[np.float32], mask: Mask, near: NDArray[np.bool_]) -> Ma
     return out
 
 
-def _colour_energies(
-    values: NDArray[np.float32], inside: NDArray[np.bool_], near: NDArray[np.bool_]
-) -> FloatArray:
+def _colour_energies(values: SingleArray, inside: BoolArray, near: BoolArray) -> FloatArray:
     """Compute distances of band pixels to a class's colours nearby, infinite without any."""
     weights = (inside & ~near).astype(np.float32)
     n, total, squares = (
@@ -87,7 +84,7 @@ def _colour_energies(
     return np.where(n > _LEAST, apart / (2 * variance) + 1.5 * np.log(variance), np.inf)
 
 
-def _edges(values: NDArray[np.float32], near: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
+def _edges(values: SingleArray, near: BoolArray) -> tuple[IntArray, FloatArray]:
     """Return pairs of neighbours in the band, and their costs of different labels."""
     index_of = np.cumsum(near).reshape(near.shape) - 1
     height, width = near.shape

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.segmentation.image_files import VOID, mask_of
 from structboost.validation import checked_array, checked_whole_number, shown
 
 
-def confusion(truth: NDArray[Any], predicted: NDArray[Any], n_labels: int) -> IntArray:
+def confusion(truth: AnyArray, predicted: AnyArray, n_labels: int) -> IntArray:
     """Count pixels by true and predicted class, without void, shape (n_labels, n_labels).
 
     Parameters

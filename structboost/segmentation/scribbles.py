@@ -9,17 +9,16 @@ All steps are on superpixels, so that a segmentation takes milliseconds after th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray, SingleArray
 from structboost.inference.superpixel_crf import min_cut_labels
 from structboost.runtime.called_class import Described
 from structboost.segmentation.crf import conditional_costs
@@ -61,7 +60,7 @@ def scribbled_labels(
 
 
 def _counts_of_strokes(
-    labels: NDArray[np.int32], scribbles: Mask, name: str, of_both_kinds: bool = True
+    labels: ShortArray, scribbles: Mask, name: str, of_both_kinds: bool = True
 ) -> list[IntArray]:
     """Count the pixels of strokes in each superpixel, of the background and of the object."""
     values = set(np.unique(scribbles).tolist())
@@ -98,7 +97,7 @@ def resized_strokes(
     return out
 
 
-def scribble_features(image: DescribedImage, labels: IntArray) -> NDArray[np.float32]:
+def scribble_features(image: DescribedImage, labels: IntArray) -> SingleArray:
     """Measure how much nearer superpixels are to object strokes than to background strokes.
 
     The five measures are colour (log-likelihood ratio of Gaussian kernels on LUV, two widths),
@@ -145,7 +144,7 @@ def _paths(edges: IntArray, colours: FloatArray, step: float) -> csr_array:
     return csr_array((costs, (a, b)), shape=(len(colours), len(colours)))
 
 
-def _distances(paths: csr_array, strokes: NDArray[np.bool_]) -> FloatArray:
+def _distances(paths: csr_array, strokes: BoolArray) -> FloatArray:
     distances: FloatArray = dijkstra(
         paths, directed=False, indices=np.flatnonzero(strokes), min_only=True
     )
@@ -185,9 +184,9 @@ class PreparedImage(NamedTuple):
     """
 
     shape: tuple[int, int]
-    labels: NDArray[np.int32]
-    sizes: NDArray[np.int64]
-    kernel: NDArray[np.float32]
+    labels: ShortArray
+    sizes: IntArray
+    kernel: SingleArray
     paths: csr_array
     edges: IntArray
     weights: FloatArray
@@ -238,7 +237,7 @@ class StrokeSegmenter(Described):
 
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask
-    ) -> tuple[Mask, NDArray[np.float32]]:
+    ) -> tuple[Mask, SingleArray]:
         """Return the mask, and probabilities of background and object without calibration.
 
         Parameters
@@ -302,7 +301,7 @@ class StrokeSegmenter(Described):
             lengths * (likeness + _SMOOTH),
         )
 
-    def segment(self, image: PreparedImage, scribbles: Mask) -> tuple[Mask, NDArray[np.float32]]:
+    def segment(self, image: PreparedImage, scribbles: Mask) -> tuple[Mask, SingleArray]:
         """Segment a prepared image, with the outlines of its superpixels.
 
         Parameters
@@ -365,5 +364,5 @@ def _costs(image: PreparedImage, counts: list[IntArray]) -> FloatArray:
     return conditional_costs(nodes, edges, weights, labels)
 
 
-def _fractions(counts: NDArray[Any]) -> FloatArray:
+def _fractions(counts: AnyArray) -> FloatArray:
     return np.asarray(counts / max(float(counts.sum()), 1.0), np.float64)

@@ -13,12 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray, IntArray, PathName, SingleArray, override
 from structboost.errors import ModelFileError
 from structboost.files.archive import (
     ArchiveFormat,
@@ -127,7 +126,7 @@ def _check_lists(images: Sequence[Photograph], **others: Sequence[Any] | None) -
             )
 
 
-Floats32 = NDArray[np.float32]
+Floats32 = SingleArray
 _SCALED = 200  # largest number of images for the scale of the potentials
 
 
@@ -210,7 +209,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
     superpixels: Callable[[Photograph], Any] | None = None
     random_state: int = 0
     n_jobs: int | None = None
-    cache: str | PathLike[str] | None = None
+    cache: PathName | None = None
     verbose: int = 0
     meaning: LabelMap | None = None
 
@@ -441,7 +440,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         return self.classifiers_ is None
 
     @override
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         self._check_fitted()
         if self.superpixels is not None or isinstance(self.unaries, OwnUnaries):
             raise ValueError(
@@ -463,7 +462,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
 
     @override
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: PathName) -> Self:
         segmenter = cls()
         with FORMAT.opened(path) as (header, arrays):
             sizes, folds = _sizes(header), header["folds"]
@@ -591,7 +590,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.sizes_[1]),
         )
 
-    def _describing(self, folder: str | PathLike[str] | None) -> Describing:
+    def _describing(self, folder: PathName | None) -> Describing:
         features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
         return Describing(self.sizes_[0], self.superpixels, features, folder)
 

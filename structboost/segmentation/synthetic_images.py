@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import BoolArray, FloatArray
 from structboost.segmentation.image_files import Mask, Photograph
 from structboost.validation import checked_seed, checked_whole_number
 
@@ -88,9 +87,7 @@ def _picture(rng: np.random.Generator) -> tuple[Photograph, Mask, Mask]:
     return np.clip(np.rint(scene), 0, 255).astype(np.uint8), mask, _strokes(mask, discs[-1])
 
 
-def _coin(
-    coin: FloatArray, centre: FloatArray, radius: float
-) -> tuple[NDArray[np.bool_], FloatArray]:
+def _coin(coin: FloatArray, centre: FloatArray, radius: float) -> tuple[BoolArray, FloatArray]:
     """Return the pixels inside the coin, and its face at the size of the picture."""
     x, y = np.arange(_WIDTH) - centre[0], np.arange(_HEIGHT) - centre[1]
     inside = np.hypot(x, y[:, None]) <= radius

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, SingleArray
 from structboost.files.archive import Array, DamagedFileError
 from structboost.learners.table import Scorer
 from structboost.learners.tree import TreeFamily
@@ -54,12 +54,12 @@ class _OfPresentClasses:
 
     schema: ClassVar[Mapping[str, Array]]
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, AnyArray]:
         """Return the arrays for a model file."""
         return {name: getattr(self, name) for name in self.schema}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_labels: int) -> Self:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
         ValueError if there is no class, or the arrays do not fit one another.
@@ -93,7 +93,7 @@ class BoostedTrees(_OfPresentClasses):
         if n_trees % _n_sums(self.classes) or n_classes > 1 > n_trees:
             raise DamagedFileError("its trees do not fit their classes")
 
-    def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
+    def log_probabilities(self, rows: AnyArray) -> FloatArray:
         """Return the log-probabilities of all classes, shape (n_rows, n_labels).
 
         A class absent from training gets the probability 1e-6.
@@ -117,9 +117,7 @@ class BoostedTrees(_OfPresentClasses):
         return self._trees.scorer(weights, int(self.feature.max()) + 1)
 
 
-def fit_trees(
-    rows: NDArray[Any], labels: IntArray, n_labels: int, *, n_rounds: int
-) -> BoostedTrees:
+def fit_trees(rows: AnyArray, labels: IntArray, n_labels: int, *, n_rounds: int) -> BoostedTrees:
     """Train by gradient boosting of the log loss (Friedman, Annals of Statistics 2001).
 
     In each round :class:`structboost.learners.tree.TreeFamily` grows a tree on the gradient of each
@@ -161,7 +159,7 @@ def _log_probabilities(sums: FloatArray) -> FloatArray:
     return np.asarray(log_softmax(sums, axis=1))
 
 
-Rows = NDArray[np.float32]
+Rows = SingleArray
 
 _C = 2e-3  # on standardised features
 _ITERATIONS = 60
@@ -210,7 +208,7 @@ class JointClassifier(_OfPresentClasses):
         return out
 
 
-def joint_rows(image: DescribedImage, by_group: Mapping[str, NDArray[Any]]) -> Rows:
+def joint_rows(image: DescribedImage, by_group: Mapping[str, AnyArray]) -> Rows:
     """Compute all features of each superpixel, shape (n_superpixels, n_features).
 
     They are the groups of features (histograms as square roots), place, contrast of colours, mean
@@ -336,7 +334,7 @@ class UnaryClassifiers:
     """
 
     n_labels: int
-    codebook: NDArray[np.float32] | None
+    codebook: SingleArray | None
     by_group: Mapping[str, Sequence[Any]]
 
     def __repr__(self) -> str:
@@ -352,13 +350,11 @@ class UnaryClassifiers:
         return np.stack(each, axis=1)
 
 
-def rows_by_group(
-    image: DescribedImage, codebook: NDArray[np.float32] | None
-) -> dict[str, NDArray[Any]]:
+def rows_by_group(image: DescribedImage, codebook: SingleArray | None) -> dict[str, AnyArray]:
     """Return the features of superpixels by group, those of the user alone without a codebook."""
     if codebook is None:
         return {ALL: image.features[OWN]}
-    groups: dict[str, NDArray[Any]] = {WORDS: word_histograms(image, codebook)}
+    groups: dict[str, AnyArray] = {WORDS: word_histograms(image, codebook)}
     groups |= {group: image.features[group] for group in GROUPS[1:]}
     return {**groups, ALL: joint_rows(image, groups)}
 
@@ -404,7 +400,7 @@ class OwnUnaries:
     """
 
     classifier: Any
-    features: Callable[[NDArray[np.uint8], NDArray[np.int32]], NDArray[Any]] | None = None
+    features: Callable[[ByteArray, ShortArray], AnyArray] | None = None
     n_folds: int = 3
     n_rows: int = 60_000
 
@@ -416,7 +412,7 @@ class OwnClassifiers:
     n_labels: int
     classifiers: Sequence[Any]
 
-    def log_probabilities(self, rows: NDArray[Any]) -> FloatArray:
+    def log_probabilities(self, rows: AnyArray) -> FloatArray:
         """Return the log-probabilities of the labels, shape (n, n_labels)."""
         probabilities = np.zeros((len(rows), self.n_labels))
         for classifier in self.classifiers:
@@ -543,10 +539,10 @@ def fit_unaries(
 def _sample(
     images: Sequence[DescribedImage],
     counts: Sequence[IntArray],
-    codebook: NDArray[np.float32] | None,
+    codebook: SingleArray | None,
     drawn: dict[str, list[IntArray]],
     verbose: bool,
-) -> Callable[[str, IntArray], NDArray[np.float32]]:
+) -> Callable[[str, IntArray], SingleArray]:
     """Keep the rows of all superpixels that some fold has drawn, as 16-bit floats.
 
     Returns a function that looks up rows of a group of features.
@@ -567,7 +563,5 @@ def _sample(
     return lambda name, rows: stacked[name][np.searchsorted(wanted[name], rows)].astype(np.float32)
 
 
-def _fit_own(
-    classifier: Any, rows: NDArray[Any], labels: IntArray, n_labels: int
-) -> OwnClassifiers:
+def _fit_own(classifier: Any, rows: AnyArray, labels: IntArray, n_labels: int) -> OwnClassifiers:
     return OwnClassifiers(n_labels, [clone(classifier).fit(rows, labels)])

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.validation import (
@@ -304,7 +304,7 @@ def cross_fit(
     folds: IntArray,
     fit: Callable[..., Any],
     training: Sequence[tuple[Any, ...]],
-    predict: Callable[[Any, NDArray[np.bool_]], FloatArray],
+    predict: Callable[[Any, BoolArray], FloatArray],
     *,
     n_jobs: int | None = None,
 ) -> tuple[list[Any], FloatArray]:

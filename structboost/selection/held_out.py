@@ -13,11 +13,10 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, FloatArray
 from structboost.contract.calls import is_constant, losses_of, predictions, separation
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth
@@ -65,11 +64,11 @@ def checked_score(score: Score, model: Any, fold: Fold) -> float:
 class HasOutputsForMetrics(Protocol):
     """Estimator whose outputs are lists, which metrics of scikit-learn do not take."""
 
-    classes_: NDArray[Any]
+    classes_: AnyArray
 
     def outputs_for_metrics(
         self, true: Any, predicted: Any, sample_weight: Any
-    ) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    ) -> tuple[AnyArray, AnyArray, Any]:
         """Return true and predicted outputs, and weights, in a form that metrics take."""
         ...
 
@@ -108,10 +107,10 @@ class StructuredScorer:
 class _WithPredictions(ClassifierMixin, BaseEstimator):
     """Estimator that returns predictions computed before."""
 
-    def __init__(self, estimator: Any, classes: NDArray[Any], predicted: NDArray[Any]) -> None:
+    def __init__(self, estimator: Any, classes: AnyArray, predicted: AnyArray) -> None:
         self.estimator, self.classes_, self.predicted = estimator, classes, predicted
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         return self.predicted
 
     def __getattr__(self, name: str) -> Any:
@@ -269,7 +268,7 @@ class HeldExamples(NamedTuple):
     losses: FloatArray
     surrogates: FloatArray
     weights: FloatArray
-    counts: NDArray[Any]
+    counts: AnyArray
 
 
 class HeldOut(NamedTuple):

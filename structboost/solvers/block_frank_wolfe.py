@@ -26,9 +26,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.runtime.memory import check_memory
 from structboost.solvers.cut_cache import (
     Cuts,
@@ -132,7 +131,7 @@ class BlockFrankWolfe:
         owner = np.concatenate((np.repeat(np.arange(n), np.diff(old.first_cut))[in_use], new))
         order = np.argsort(owner, kind="stable")
 
-        def merged(of_old: NDArray[Any], of_new: NDArray[Any]) -> NDArray[Any]:
+        def merged(of_old: AnyArray, of_new: AnyArray) -> AnyArray:
             return np.concatenate((of_old[in_use], of_new))[order]
 
         lengths = merged(np.diff(old.first_entry), np.diff(outputs.first_entry)[new])

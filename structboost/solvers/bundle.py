@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import BoolArray, FloatArray
 from structboost.errors import SolverError
 from structboost.solvers.cut_program import CutPool
 from structboost.solvers.products import ordered_product, ordered_times_vector
@@ -141,6 +140,6 @@ class Bundle(ABC):
             self.weights, self.risk = weights.copy(), risk
         return objective
 
-    def _keep_cuts(self, in_use: NDArray[np.bool_]) -> None:
+    def _keep_cuts(self, in_use: BoolArray) -> None:
         """Drop the cuts that are not ``kept``."""
         self.pool.keep(in_use)

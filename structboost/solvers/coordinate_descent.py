@@ -9,12 +9,10 @@ is 2m (1 - 1/K) of the m (K - 1) pairs.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
 # Sums may be taken in any order, which lets them be vectorised.
@@ -22,7 +20,7 @@ _FAST = {"reassoc", "nsz"}
 
 
 @compiled(fastmath=_FAST)
-def signed_sums(weights: FloatArray, response: NDArray[Any]) -> tuple[float, float]:
+def signed_sums(weights: FloatArray, response: AnyArray) -> tuple[float, float]:
     """Sum ``weights`` where the response is positive, and where it is negative."""
     positive = 0.0
     negative = 0.0
@@ -34,7 +32,7 @@ def signed_sums(weights: FloatArray, response: NDArray[Any]) -> tuple[float, flo
 
 @compiled
 def scale_by_sign(
-    weights: FloatArray, response: NDArray[Any], positive: float, negative: float
+    weights: FloatArray, response: AnyArray, positive: float, negative: float
 ) -> None:
     """Multiply ``weights`` by ``positive`` or ``negative``, by the sign of the response."""
     for i in range(len(weights)):
@@ -62,7 +60,7 @@ def closed_form(
 @compiled
 def update_coordinates(
     order: IntArray,
-    responses: NDArray[Any],
+    responses: AnyArray,
     learners: IntArray,
     channels: IntArray,
     signs: NDArray[np.int8],

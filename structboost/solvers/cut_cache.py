@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 
 # Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
@@ -49,15 +48,15 @@ class Cuts(NamedTuple):
     support_feature: IntArray
     support_weight: IntArray
     support_length: IntArray
-    support_bounded: NDArray[np.bool_]
-    support_is_sparse: NDArray[np.bool_]
+    support_bounded: BoolArray
+    support_is_sparse: BoolArray
 
 
 # Cuts, as compiled code is given them from Python: see :mod:`structboost.runtime.compiled`.
 CutFields = tuple[Any, ...]
 
 # Values of features, and indices of sparse ones: see LinearScores.features.
-Features = tuple[NDArray[Any], IntArray]
+Features = tuple[AnyArray, IntArray]
 
 
 def no_cuts(n_examples: int) -> Cuts:
@@ -281,7 +280,7 @@ def _products_by_scores(
     cuts: Cuts,
     i: int,
     old: IntArray,
-    values: NDArray[Any],
+    values: AnyArray,
     places: IntArray,
     products: FloatArray,
 ) -> None:

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.errors import SolverError
 from structboost.runtime.memory import GrowingMatrix
 from structboost.solvers.milp import quiet_highs
 from structboost.solvers.proximal_step import Curvature, no_curvature
 
-BoolArray = NDArray[np.bool_]
 
 # Arrays with an entry for each cut.
 _OF_CUTS = ("losses", "slacks", "numbers", "multipliers", "duals", "idle")
@@ -115,7 +113,7 @@ class CutPool:
         positive = np.concatenate((self.curvature.positive, new))
         self.curvature = self.curvature._replace(positive=positive)
 
-    def keep_columns(self, in_use: NDArray[Any]) -> None:
+    def keep_columns(self, in_use: AnyArray) -> None:
         """Drop the columns that are not ``kept``, a mask or the indices in their new order."""
         self._products.keep_columns(in_use)
         self.forget_curvature()
@@ -255,7 +253,7 @@ class CutProgram:
         self._norm = norm
         _checked(self._highs.changeRowBounds(0, -_FREE, norm))
 
-    def keep_columns(self, in_use: NDArray[np.bool_]) -> None:
+    def keep_columns(self, in_use: BoolArray) -> None:
         """Drop the weights that are not ``kept``, as the pool does."""
         in_use = in_use[: len(self._weight_at)]
         gone = np.sort(self._weight_at[~in_use]).astype(np.int32)

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
@@ -34,7 +33,7 @@ class KindLayout(NamedTuple):
 
 
 # First feature and weight, number, bound and sparsity of the features of scores.
-Places = tuple[IntArray, IntArray, IntArray, NDArray[np.bool_], NDArray[np.bool_]]
+Places = tuple[IntArray, IntArray, IntArray, BoolArray, BoolArray]
 
 
 class Scores(ABC):
@@ -48,7 +47,7 @@ class Scores(ABC):
     n_weights: int
     n_scores: int
     has_bounds: bool
-    features: tuple[NDArray[Any], IntArray]
+    features: tuple[AnyArray, IntArray]
 
     @property
     def n_examples(self) -> int:
@@ -183,7 +182,7 @@ class LinearScores(Scores):
     def place(self, scores: IntArray) -> Places:
         of_kind, row, channel = self.origins(scores)
 
-        def column(name: str) -> NDArray[Any]:
+        def column(name: str) -> AnyArray:
             return np.array([getattr(a, name) for a in self.layouts])[of_kind]
 
         lengths = column("n_columns").astype(np.int64)

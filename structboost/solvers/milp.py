@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from structboost._typing import FloatArray
+from structboost._typing import AnyArray, BoolArray, FloatArray
 from structboost.errors import SolverError, TaskError
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_flag, shown
@@ -146,7 +145,7 @@ def _search(
     budget: float,
     most_nodes: int,
     least: float,
-) -> tuple[float, NDArray[np.bool_], int]:
+) -> tuple[float, BoolArray, int]:
     """Try sets of entries whose sizes, which ascend, have a sum of at most a budget, depth first.
 
     Returns the smallest loss, infinite without a solution, its set, and how many sets were tried.
@@ -488,7 +487,7 @@ def _rows(matrix: Any, b: Any, name: str) -> Any:
     return rows, sides
 
 
-def _broadcast(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+def _broadcast(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> AnyArray:
     """Values for all items or for each, as an array of ``shape``."""
     try:
         return np.broadcast_to(np.asarray(values, dtype), shape).copy()

@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp, xlogy
 
 from structboost._typing import FloatArray, IntArray
@@ -90,7 +89,7 @@ class PricedCrossEntropy:
         self.blocks, self.offset, self.targets = blocks, offset, targets
         self.n_functions = 1 + max(int(block.functions.max()) for block in blocks)
 
-    def of_rows(self, rows: NDArray[np.int64]) -> PricedCrossEntropy:
+    def of_rows(self, rows: IntArray) -> PricedCrossEntropy:
         """Problem of some of the rows."""
         blocks = [block._replace(scores=block.scores[:, rows]) for block in self.blocks]
         return PricedCrossEntropy(blocks, self.offset, self.targets[rows])

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.runtime.compiled import compiled
 from structboost.solvers.products import (
     BLAS,
@@ -40,7 +39,7 @@ class Curvature(NamedTuple):
 
     cuts: IntArray
     gram: FloatArray
-    positive: NDArray[np.bool_]
+    positive: BoolArray
 
 
 def no_curvature(n_columns: int) -> Curvature:
@@ -117,7 +116,7 @@ def _proximal_step(
     tolerance: float,
     products: tuple[IntArray, FloatArray],
     weights: FloatArray,
-    curvature: tuple[IntArray, FloatArray, NDArray[np.bool_]],
+    curvature: tuple[IntArray, FloatArray, BoolArray],
     space: tuple[IntArray, IntArray],
     sums: bool | None,
 ) -> tuple[float, int]:
@@ -278,7 +277,7 @@ def _update_gram(
     n_cuts: int,
     rows: FloatArray,
     unclipped: FloatArray,
-    positive: NDArray[np.bool_],
+    positive: BoolArray,
     gram: FloatArray,
     sums: bool | None,
 ) -> None:
@@ -314,7 +313,7 @@ def _extend_gram(
     n_free: int,
     n_cuts: int,
     rows: FloatArray,
-    positive: NDArray[np.bool_],
+    positive: BoolArray,
     gram: FloatArray,
     sums: bool | None,
 ) -> None:

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import BoolArray, FloatArray
 
 _MEMORY = 5
 # A step must lower the value by this fraction of what its slope promises.
@@ -46,7 +45,7 @@ class QuasiNewton:
     def __init__(
         self,
         evaluate: Callable[[FloatArray], tuple[float, FloatArray]],
-        bounded: NDArray[np.bool_],
+        bounded: BoolArray,
         weights: FloatArray,
     ) -> None:
         self._evaluate, self._bounded = evaluate, np.flatnonzero(bounded)

@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
@@ -95,12 +94,12 @@ def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> I
     return vector.astype(np.int64, copy=False)
 
 
-def as_array(value: Any) -> NDArray[Any]:
+def as_array(value: Any) -> AnyArray:
     """Return a value as an array without a mask, of no dimensions if it cannot be one."""
     return array_of(without_mask(value))
 
 
-def checked_features(x: Any, axes: str, other: str = "") -> NDArray[Any]:
+def checked_features(x: Any, axes: str, other: str = "") -> AnyArray:
     """Return an input that is an array of features with these axes, such as ``(n, n_features)``.
 
     ``other`` names other inputs that the task takes, for the error.
@@ -214,7 +213,7 @@ class TableTask(BatchTask):
     reads_inputs: ClassVar[bool] = False
 
     @override
-    def parts(self, x: Any) -> NDArray[Any]:
+    def parts(self, x: Any) -> AnyArray:
         return np.asarray(x).reshape(1, -1)
 
     @override
@@ -233,12 +232,12 @@ class TableTask(BatchTask):
         return StackedParts({"x": rows}, {"x": np.arange(rows.shape[0] + 1, dtype=np.int64)})
 
 
-def _rows(X: Any) -> NDArray[Any]:
+def _rows(X: Any) -> AnyArray:
     """Return ``X`` as an array, after a check that its rows have one shape."""
     table = as_array(X)
     if table.ndim and (table.dtype.kind in "fiub" or len(table) == 0):
         return table
-    rows: list[NDArray[Any]] = []
+    rows: list[AnyArray] = []
     for i, x in enumerate(X):
         row = as_array(x)
         if row.ndim != 1 or row.dtype.kind not in "fiubO":
@@ -345,7 +344,7 @@ def _ordered(rows: Any) -> tuple[IntArray, IntArray]:
     return order, first
 
 
-def _ordered_by(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
+def _ordered_by(keys: AnyArray) -> tuple[IntArray, IntArray]:
     """Return the order of keys, and for each place the first with an equal key.
 
     :func:`numpy.unique` would copy the keys, which are the whole table, three times.
@@ -359,26 +358,26 @@ def _ordered_by(keys: NDArray[Any]) -> tuple[IntArray, IntArray]:
     return order, _last_true(is_new)
 
 
-def _is_new(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_new(values: AnyArray) -> BoolArray:
     """Return whether each value differs from the one before it, and True for the first."""
     is_new = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_new[1:])
     return is_new
 
 
-def _is_repeated(ascending: IntArray) -> NDArray[np.bool_]:
+def _is_repeated(ascending: IntArray) -> BoolArray:
     """Return whether a neighbour of each value is equal."""
     is_new = _is_new(ascending)
-    is_alone: NDArray[np.bool_] = is_new & np.append(is_new[1:], True)
+    is_alone: BoolArray = is_new & np.append(is_new[1:], True)
     return ~is_alone
 
 
-def _last_true(flags: NDArray[np.bool_]) -> IntArray:
+def _last_true(flags: BoolArray) -> IntArray:
     """Return the last place up to each one whose flag is set, as that of the first is."""
     return np.maximum.accumulate(np.where(flags, np.arange(len(flags)), 0))
 
 
-def _keys(rows: Any) -> NDArray[Any]:
+def _keys(rows: Any) -> AnyArray:
     """Make a key of each row from its values as doubles, equal for tables of any type."""
     if sparse.issparse(rows):
         return _keys_of_sparse(rows)
@@ -386,11 +385,11 @@ def _keys(rows: Any) -> NDArray[Any]:
     if rows.dtype == np.uint8:
         # One byte for each value, in the same order.
         ranks = np.argsort(np.argsort(_bytes(np.arange(256.0)))).astype(np.uint8)
-        codes: NDArray[Any] = ranks[rows]
+        codes: AnyArray = ranks[rows]
         return codes.view(np.dtype((np.void, n_columns))).ravel()
     # The lowest bytes of values in single precision are 0.
     first = 3 if rows.dtype == np.float32 else 0
-    keys: NDArray[Any] = np.empty((n_rows, n_columns, 8 - first), np.uint8)
+    keys: AnyArray = np.empty((n_rows, n_columns, 8 - first), np.uint8)
     step = max(1, _VALUES_AT_ONCE // n_columns)
     for begin in range(0, n_rows, step):
         block = rows[begin : begin + step]
@@ -399,7 +398,7 @@ def _keys(rows: Any) -> NDArray[Any]:
     return keys.reshape(n_rows, -1).view(np.dtype((np.void, n_columns * (8 - first)))).ravel()
 
 
-def _keys_of_sparse(rows: Any) -> NDArray[Any]:
+def _keys_of_sparse(rows: Any) -> AnyArray:
     """The keys of sparse rows, in the order of those of the same rows with their zeros.
 
     Where two rows differ first, an entry comes behind a zero: so do rows with more entries, and
@@ -412,7 +411,7 @@ def _keys_of_sparse(rows: Any) -> NDArray[Any]:
     return np.array(keys, object)
 
 
-def _bytes(values: NDArray[Any]) -> NDArray[Any]:
+def _bytes(values: AnyArray) -> AnyArray:
     """Return the eight bytes of each value as a double, where -0 is 0 and all NaN are equal."""
     doubles = values.astype("<f8") + 0.0
     doubles[np.isnan(doubles)] = np.nan

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, override
+from structboost._typing import AnyArray, FloatArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
@@ -27,7 +26,7 @@ class BoxCandidates(Protocol):
     def boxes(self) -> FloatArray:
         """Boxes as x, y, width and height, shape (n_boxes, 4)."""
 
-    def features(self) -> NDArray[Any]:
+    def features(self) -> AnyArray:
         """Return the features of the boxes, shape (n_boxes, n_features)."""
 
 
@@ -49,7 +48,7 @@ class BoxTable:
     """
 
     boxes: FloatArray
-    table: NDArray[Any]
+    table: AnyArray
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "boxes", checked_boxes(self.boxes))
@@ -58,7 +57,7 @@ class BoxTable:
                 f"There are {len(self.boxes)} boxes and {len(self.table)} rows of features."
             )
 
-    def features(self) -> NDArray[Any]:
+    def features(self) -> AnyArray:
         """Return the table."""
         return self.table
 
@@ -107,7 +106,7 @@ class BoxOverlapTask(Task):
         self.kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
     @override
-    def parts(self, x: BoxCandidates) -> NDArray[Any]:
+    def parts(self, x: BoxCandidates) -> AnyArray:
         check_has(x, ("boxes", "features"), "candidates such as a BoxTable")
         return x.features()
 

@@ -8,9 +8,8 @@ from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
@@ -196,7 +195,7 @@ class ChainTask(BatchTask):
             self.kinds["vector"] = PartKind(self.n_tags)
 
     @override
-    def parts(self, x: Any) -> dict[str, NDArray[Any]]:
+    def parts(self, x: Any) -> dict[str, AnyArray]:
         names = ["tokens", *["vectors"] * self.vectors, *["steps"] * self.step_features]
         content = _content(x)
         tables = content if isinstance(content, tuple) else (content,)
@@ -239,7 +238,7 @@ class ChainTask(BatchTask):
         return float(np.sum(true != self._checked(y_pred, len(true))))
 
     @override
-    def loss_scores(self, x: Any, y: Any) -> dict[str, NDArray[np.bool_]]:
+    def loss_scores(self, x: Any, y: Any) -> dict[str, BoolArray]:
         return {"token": np.arange(self.n_tags) != self._checked(y)[:, None]}
 
     @override
@@ -442,7 +441,7 @@ def _content(x: Any) -> Any:
     return x.x if isinstance(x, Stretch) else x
 
 
-def _tokens(x: Any) -> NDArray[Any]:
+def _tokens(x: Any) -> AnyArray:
     """Return the features of the tokens of an input."""
     content = _content(x)
     return as_array(content[0] if isinstance(content, tuple) else content)

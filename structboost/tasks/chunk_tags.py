@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import IntArray
+from structboost._typing import AnyArray, IntArray
 
 OUTSIDE = "O"
 IOB1, IOB2, BIOES, BILOU = "iob1", "iob2", "bioes", "bilou"
@@ -57,7 +56,7 @@ class ChunkTags:
         Kinds of chunks, in ascending order.
     """
 
-    def __init__(self, classes: NDArray[Any]) -> None:
+    def __init__(self, classes: AnyArray) -> None:
         tags = classes.tolist()
         parts = [str(tag).partition("-") for tag in tags]
         self.kinds = sorted({kind for _, _, kind in parts})
@@ -67,7 +66,7 @@ class ChunkTags:
         self._ends = np.array([prefix in _END for prefix, _, _ in parts], bool)
 
     @staticmethod
-    def is_scheme(classes: NDArray[Any]) -> bool:
+    def is_scheme(classes: AnyArray) -> bool:
         """Whether all tags belong to such a scheme and O is one of them."""
         tags = classes.tolist()
         return OUTSIDE in tags and all(

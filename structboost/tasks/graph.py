@@ -9,10 +9,9 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
@@ -162,7 +161,7 @@ class GraphTask(BatchTask):
         }
 
     @override
-    def parts(self, x: GraphInput) -> dict[str, NDArray[Any]]:
+    def parts(self, x: GraphInput) -> dict[str, AnyArray]:
         check_has(x, ("nodes", "edges", "edge_features"), "a GraphInput of nodes and edges")
         out = {
             kind: checked_features(_of(x.nodes, kind), f"nodes (n, n_features) of {kind!r}")
@@ -207,7 +206,7 @@ class GraphTask(BatchTask):
         return float(sum(np.sum(labels != predicted[kind]) for kind, labels in true.items()))
 
     @override
-    def loss_scores(self, x: GraphInput, y: Any) -> dict[str, NDArray[np.bool_]]:
+    def loss_scores(self, x: GraphInput, y: Any) -> dict[str, BoolArray]:
         return {
             kind: np.arange(self.n_labels[kind]) != labels[:, None]
             for kind, labels in self._checked(y, x).items()

@@ -8,9 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import ListedOutputs, Marginals
 from structboost.contract.parts import StackedParts
 from structboost.errors import TaskError, TooManyOutputsError, warn_user
@@ -322,7 +321,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         """Sets that are closed upwards, which are the outputs of every input."""
         return ListedOutputs(self, None, {"x": (1, self.n_labels)})
 
-    def closed(self, sets: Any) -> NDArray[Any]:
+    def closed(self, sets: Any) -> AnyArray:
         """Add all labels above those of each set.
 
         Scores of labels, such as probabilities of each label alone, are closed likewise: a label

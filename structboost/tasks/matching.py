@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
@@ -43,7 +42,7 @@ class CandidatePairs:
     n_left: int
     n_right: int
     pairs: IntArray
-    features: NDArray[Any]
+    features: AnyArray
 
     def __post_init__(self) -> None:
         for name in ("n_left", "n_right"):
@@ -64,7 +63,7 @@ class CandidatePairs:
         """Places of the pairs in the table of all pairs, row by row."""
         return self.pairs[:, 0] * self.n_right + self.pairs[:, 1]
 
-    def rows_of(self, cells: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    def rows_of(self, cells: IntArray) -> tuple[IntArray, BoolArray]:
         """Find the rows of cells among the pairs.
 
         Parameters
@@ -131,7 +130,7 @@ class PairTask(Task):
     def is_valid(self, x: Any, y: Any) -> bool:
         return passes(self.joint_feature, x, y)
 
-    def _rows(self, x: Any, y: IntArray) -> tuple[IntArray, NDArray[np.bool_]]:
+    def _rows(self, x: Any, y: IntArray) -> tuple[IntArray, BoolArray]:
         """Return the part of each pair of an output, and whether it is one."""
         left, right = self._pairs(y)
         cells = left * shape_of(x)[1] + right
@@ -194,7 +193,7 @@ class MatchingTask(PairTask):
         self.unmatched = checked_flag(unmatched, "unmatched")
 
     @override
-    def parts(self, x: Any) -> NDArray[Any]:
+    def parts(self, x: Any) -> AnyArray:
         if isinstance(x, CandidatePairs):
             if not self.unmatched:
                 raise TaskError(

@@ -7,10 +7,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
@@ -258,7 +257,7 @@ class MultiLabelTask(TableTask):
         return table.astype(np.int64)
 
 
-def _is_binary(table: NDArray[Any]) -> bool:
+def _is_binary(table: AnyArray) -> bool:
     """Whether all entries are 0 or 1."""
     if table.dtype.kind not in "biuf":
         return bool(np.isin(table, (0, 1)).all())

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import Separation
@@ -137,7 +136,7 @@ class RankingTask(Task):
         self._measure = _measure_of(loss)
 
     @override
-    def parts(self, x: Any) -> NDArray[Any]:
+    def parts(self, x: Any) -> AnyArray:
         return x if sparse.issparse(x) else checked_features(x, "(n_items, n_features)")
 
     @override

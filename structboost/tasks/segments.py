@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
@@ -92,7 +91,7 @@ class SegmentTask(Task):
         }
 
     @override
-    def parts(self, x: Any) -> dict[str, NDArray[Any]]:
+    def parts(self, x: Any) -> dict[str, AnyArray]:
         if self.span_features and not (isinstance(x, tuple | list) and len(x) == 2):
             raise TaskError(
                 f"An input is {shown(x)}; give a pair of the tokens and the features of segments."

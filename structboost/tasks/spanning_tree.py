@@ -7,9 +7,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.errors import TaskError
@@ -58,7 +57,7 @@ class SpanningTreeTask(PairTask, BatchTask):
         self.single_root = checked_flag(single_root, "single_root")
 
     @override
-    def parts(self, x: Any) -> NDArray[Any]:
+    def parts(self, x: Any) -> AnyArray:
         n = _n_nodes(x)
         return x.features if isinstance(x, CandidatePairs) else np.asarray(x).reshape(n * n, -1)
 

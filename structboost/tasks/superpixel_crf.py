@@ -8,9 +8,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.separation import Separation
@@ -43,9 +42,9 @@ class SuperpixelGraph:
         If the shapes do not fit, or an edge does not join two superpixels.
     """
 
-    potentials: NDArray[Any]
+    potentials: AnyArray
     edges: IntArray
-    edge_potentials: NDArray[Any]
+    edge_potentials: AnyArray
 
     def __post_init__(self) -> None:
         if self.potentials.ndim != 3 or not len(self.potentials):
@@ -66,7 +65,7 @@ class SuperpixelGraph:
         """Number of nodes."""
         return len(self.potentials)
 
-    def restricted(self, is_left: NDArray[np.bool_]) -> SuperpixelGraph:
+    def restricted(self, is_left: BoolArray) -> SuperpixelGraph:
         """Return the graph of the superpixels that are not void in the truth."""
         places = np.cumsum(is_left) - 1
         whole = is_left[self.edges].all(axis=1)
@@ -150,7 +149,7 @@ class SuperpixelCRFTask(Task):
             self.kinds["edge"] = PartKind(1, (0.0, 1.0))
 
     @override
-    def parts(self, x: SuperpixelGraph) -> dict[str, NDArray[Any]]:
+    def parts(self, x: SuperpixelGraph) -> dict[str, AnyArray]:
         check_has(x, ("potentials", "edges", "edge_potentials"), "a SuperpixelGraph")
         n, n_labels, n_unary = x.potentials.shape
         if n_labels != self.n_labels:
@@ -257,7 +256,7 @@ class SuperpixelCRFTask(Task):
         return labels, y.areas if isinstance(y, TrueLabels) else np.ones(len(labels))
 
 
-def _differ(labels: Labels, edges: IntArray) -> NDArray[np.bool_]:
+def _differ(labels: Labels, edges: IntArray) -> BoolArray:
     """Mark the edges whose ends have different labels."""
     return np.asarray(labels[edges[:, 0]] != labels[edges[:, 1]])
 

@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
+from structboost._typing import PathName
 from structboost.errors import warn_user
 from structboost.files.atomic_write import whole_file
 from structboost.text.schemes import check_ordered
@@ -64,7 +65,7 @@ class _Layout(NamedTuple):
 
 
 def read_tagged(
-    path: str | PathLike[str] | IO[str],
+    path: PathName | IO[str],
     *,
     columns: Sequence[str | None] | None = None,
     tag: str | int | None = -1,
@@ -146,7 +147,7 @@ def read_tagged(
 
 
 def iter_tagged(
-    path: str | PathLike[str] | IO[str],
+    path: PathName | IO[str],
     *,
     columns: Sequence[str | None] | None = None,
     tag: str | int | None = -1,
@@ -185,7 +186,7 @@ def iter_tagged(
 
 
 def write_tagged(
-    path: str | PathLike[str],
+    path: PathName,
     X: Iterable[Sequence[Any]],
     *tags: Iterable[Sequence[Any]],
     columns: Sequence[str] | None = None,

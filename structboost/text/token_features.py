@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from hashlib import sha256
 from itertools import groupby
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import IntArray, override
+from structboost._typing import IntArray, PathName, override
 from structboost.errors import ModelFileError
 from structboost.faces.sequence_forms import listed_sequences
 from structboost.files.archive import ArchiveFormat, Array, Part, Schema
@@ -285,7 +284,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         return np.array(list(names), dtype=object)
 
     @override
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         fitted = self._as_fitted()
         words, parameters = fitted._counts, dict(self._parameters)
         if not isinstance(self._parameters["columns"], str):
@@ -301,7 +300,7 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     @override
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: PathName) -> Self:
         with _FORMAT.opened(path) as (header, arrays):
             loaded = cls(**header["parameters"])
             loaded._check_parameters()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, PathName, override
 from structboost.errors import ConstantPredictionWarning, ModelFileError
 from structboost.faces.sequence_forms import (
     dicts_of_frame,
@@ -294,7 +292,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
                 training.append((tagger, rows_of(X, rest), rows_of(y, rest), weights[rest]))
             place = np.repeat(np.arange(len(lengths)), lengths)
 
-            def predict(tagger: Any, inside: NDArray[np.bool_]) -> FloatArray:
+            def predict(tagger: Any, inside: BoolArray) -> FloatArray:
                 return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
             of_token = folds[place]
@@ -305,7 +303,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
             self._rows = {word: row for row, word in enumerate(dict.fromkeys(words))}
             rows = self._rows_of(words)
 
-            def tag_weights(inside: NDArray[np.bool_]) -> FloatArray:
+            def tag_weights(inside: BoolArray) -> FloatArray:
                 at, table = inside & is_known, np.zeros((len(self._rows), len(self.classes_)))
                 np.add.at(table, (rows[at], tags[at]), weights[place][at])
                 return table
@@ -400,9 +398,9 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         return float(self.second_.score(inputs, y, sample_weight=sample_weight))
 
     @override
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         check_is_fitted(self)
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, AnyArray] = {}
         with TemporaryDirectory() as folder:
             for name in _STAGES:
                 tagger = getattr(self, f"{name}_")
@@ -419,7 +417,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     @override
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: PathName) -> Self:
         with _FORMAT.opened(path) as (header, arrays), TemporaryDirectory() as folder:
             stages = []
             for name in _STAGES:

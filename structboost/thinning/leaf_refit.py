@@ -17,12 +17,11 @@ from math import exp
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBlock
 from structboost.thinning.library_trees import TreeResponses, scores_of, softmax_of
 
@@ -50,7 +49,7 @@ class LeafAdditions(NamedTuple):
 
 def refitted_leaves(
     leaves: IntArray,
-    scored: NDArray[np.bool_],
+    scored: BoolArray,
     trees: IntArray,
     scores: FloatArray,
     targets: FloatArray,
@@ -126,7 +125,7 @@ def added_scores(additions: LeafAdditions, leaves: IntArray) -> FloatArray:
     return out
 
 
-def _filled(is_set: NDArray[np.bool_], values: FloatArray) -> FloatArray:
+def _filled(is_set: BoolArray, values: FloatArray) -> FloatArray:
     """Array of the values in their places, and of zeros elsewhere."""
     out = np.zeros(is_set.shape)
     out[is_set] = values

@@ -9,11 +9,10 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.learners.pool import repeatable_responses_of
 from structboost.solvers.priced_cross_entropy import ScoreBlock
 from structboost.validation import shown
@@ -44,7 +43,7 @@ class TreeResponses(NamedTuple):
     averages: bool
 
     @property
-    def scored(self) -> NDArray[np.bool_]:
+    def scored(self) -> BoolArray:
         """Flags of the classes that each tree scores, shape (n_trees, n_classes)."""
         n_trees = 1 + max(int(block.functions.max()) for block in self.blocks)
         out = np.zeros((n_trees, len(self.offset)), np.bool_)
@@ -60,7 +59,7 @@ class TreeResponses(NamedTuple):
 
 def _responses_of_leaves(
     leaves: IntArray,
-    tables: Sequence[NDArray[Any]],
+    tables: Sequence[AnyArray],
     offset: Any,
     repeats: int = 1,
     averages: bool = False,
@@ -136,7 +135,7 @@ class LibraryTrees:
             return predicted
         return np.column_stack((1.0 - predicted, predicted))
 
-    def classes(self, responses: TreeResponses) -> NDArray[Any]:
+    def classes(self, responses: TreeResponses) -> AnyArray:
         """Labels in the order of the scores, which a Booster counts from 0."""
         return np.asarray(getattr(self._model, "classes_", np.arange(len(responses.offset))))
 

@@ -16,10 +16,9 @@ from math import nan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.errors import NotThinnedWarning, warn_user
 from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
@@ -113,7 +112,7 @@ class ThinnedModel:
     error_change_error: float
     path: list[dict[str, float]]
     additions: LeafAdditions | None = field(repr=False)
-    classes_: NDArray[Any]
+    classes_: AnyArray
     _reader: LibraryTrees = field(repr=False)
 
     @property
@@ -159,7 +158,7 @@ class ThinnedModel:
             return self._reader.probabilities(X)
         return softmax_of(self.decision_function(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> AnyArray:
         """Labels of largest score, shape (n_rows,).
 
         Parameters

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, SingleArray
 from structboost.runtime.compiled import compiled
 from structboost.vision.images import Pixels, as_grey, as_rgb, resized
 
@@ -72,7 +71,7 @@ class ColourPalette:
         distances = ((places[:, None] - k_means.cluster_centers_) ** 2).sum(axis=2)
         self._nearest = distances.argmin(axis=1).astype(np.uint8)
 
-    def labels(self, image: Pixels) -> NDArray[np.uint8]:
+    def labels(self, image: Pixels) -> ByteArray:
         """Return the index of the nearest colour of each pixel, shape (height, width)."""
         if not self.is_coloured:
             return np.asarray(self._nearest[as_grey(image)])
@@ -80,7 +79,7 @@ class ColourPalette:
         entry = (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2]
         return np.asarray(self._nearest[entry])
 
-    def _coordinates(self, image: Pixels) -> NDArray[Any]:
+    def _coordinates(self, image: Pixels) -> AnyArray:
         """Return the coordinates in which distances are measured, shape (n_pixels, 3 or 1)."""
         if self.is_coloured:
             return np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2LAB), np.float64).reshape(-1, 3)
@@ -132,7 +131,7 @@ class Planes(NamedTuple):
         Pixels of the planes per pixel of the frame, across and down.
     """
 
-    sums: NDArray[np.int32]
+    sums: ShortArray
     left: int
     top: int
     scale: tuple[float, float]
@@ -173,7 +172,7 @@ def frame_planes(
 
 def box_features(
     planes: Planes, boxes: FloatArray, selected: IntArray | None = None
-) -> NDArray[np.float32]:
+) -> SingleArray:
     """Compute the ``selected`` features of boxes, by default all, shape (n_boxes, n_selected).
 
     The first 144 are the mean grey values of 12 x 12 cells, less the mean of the box and divided by
@@ -217,11 +216,11 @@ def _cells(n_colours: int) -> IntArray:
 
 @compiled
 def _integrate(
-    grey: NDArray[np.uint8],
-    gx: NDArray[np.float32],
-    gy: NDArray[np.float32],
-    labels: NDArray[np.uint8],
-    sums: NDArray[np.int32],
+    grey: ByteArray,
+    gx: SingleArray,
+    gy: SingleArray,
+    labels: ByteArray,
+    sums: ShortArray,
 ) -> None:
     """Fill the integral planes, where each gradient counts for its two nearest orientations."""
     height, width = grey.shape
@@ -253,11 +252,11 @@ def _integrate(
 
 @compiled
 def _fill(
-    sums: NDArray[np.int32],
-    columns: NDArray[np.int32],
-    rows: NDArray[np.int32],
+    sums: ShortArray,
+    columns: ShortArray,
+    rows: ShortArray,
     cells: IntArray,
-    out: NDArray[np.float32],
+    out: SingleArray,
 ) -> None:
     """Look up features of cells cut to the region, where an empty cell counts as 0."""
     n_boxes = columns.shape[1]
@@ -293,7 +292,7 @@ def _fill(
 
 
 @compiled(inline="always")
-def _sum(plane: NDArray[np.int32], left: int, top: int, right: int, bottom: int) -> float:
+def _sum(plane: ShortArray, left: int, top: int, right: int, bottom: int) -> float:
     """Sum a plane over a rectangle, correctly even where the plane has wrapped around."""
     return np.float64(
         np.int32(plane[bottom, right] - plane[top, right] - plane[bottom, left] + plane[top, left])

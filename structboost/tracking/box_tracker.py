@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, SingleArray
 from structboost.runtime.called_class import Described
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.tracking.box_features import ColourPalette, Planes, box_features, frame_planes
@@ -69,7 +69,7 @@ class BoxScorer(Protocol):
     def selected(self) -> IntArray:
         """Indices of the features to compute."""
 
-    def scores(self, features: NDArray[np.float32]) -> FloatArray:
+    def scores(self, features: SingleArray) -> FloatArray:
         """Score boxes.
 
         Parameters
@@ -100,7 +100,7 @@ class BoxLearner(Protocol):
             Source of the learner's random numbers.
         """
 
-    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
+    def add(self, features: SingleArray, boxes: FloatArray, *, first: bool) -> None:
         """Add a frame to the training set.
 
         Parameters

@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, SingleArray
 from structboost.inference.boxes import boxes_around, overlaps
 from structboost.tracking.box_features import ColourPalette, Planes, frame_planes
 from structboost.vision.images import Pixels, as_grey
@@ -345,7 +344,7 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
     down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
     places = (box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale
     points = places.astype(np.float32)[:, None]
-    nowhere: NDArray[np.float32] = np.zeros_like(points)
+    nowhere: SingleArray = np.zeros_like(points)
     flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
     there, seen, _ = flow(first, second, points, nowhere)
     back, again, _ = flow(second, first, there, nowhere.copy())

@@ -16,7 +16,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import (
+    BoolArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    ShortArray,
+    SingleArray,
+    override,
+)
 from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.solvers.bundle import Bundle
@@ -44,14 +52,12 @@ class StumpVote:
     above.  Each feature is computed once.
     """
 
-    def __init__(
-        self, features: IntArray, thresholds: NDArray[np.float32], votes: FloatArray
-    ) -> None:
+    def __init__(self, features: IntArray, thresholds: SingleArray, votes: FloatArray) -> None:
         self.selected, places = np.unique(features, return_inverse=True)
         votes32 = votes.astype(np.float32)
         self._stumps = places.astype(np.int64), thresholds.astype(np.float32), votes32
 
-    def scores(self, features: NDArray[np.float32]) -> FloatArray:
+    def scores(self, features: SingleArray) -> FloatArray:
         """Score boxes by their selected features, shape (n_boxes, n_selected)."""
         out = np.zeros(len(features), np.float32)
         _vote(features.T, *self._stumps, out)
@@ -105,7 +111,7 @@ class FrameStore:
         """Return the rows of a slot's boxes."""
         return slice(slot * self.n_boxes, (slot + 1) * self.n_boxes)
 
-    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> int:
+    def add(self, features: SingleArray, boxes: FloatArray, *, first: bool) -> int:
         """Store the boxes of a frame, the object first, and return its slot.
 
         Frames that are ``first`` are never replaced.  They all come before the others, and have
@@ -170,7 +176,7 @@ class StructBoostLearner(Bundle):
         n_columns = self.n_stumps + _COLUMNS_PER_ROUND
         self.responses = np.zeros((len(self.frames.codes), n_columns), np.int8)
 
-    def add(self, features: NDArray[np.float32], boxes: FloatArray, *, first: bool) -> None:
+    def add(self, features: SingleArray, boxes: FloatArray, *, first: bool) -> None:
         """Put a frame into its slot, where it replaces another one in every cut.
 
         Its box becomes the one that violates most at the present weights.  Any box would do,
@@ -228,7 +234,7 @@ class StructBoostLearner(Bundle):
         _respond(self.frames.codes[:n_rows], self.stumps, self.responses[:n_rows], first)
         self.pool.add_columns(self._products(self._chosen(), first, last))
 
-    def keep_columns(self, mask: NDArray[np.bool_]) -> None:
+    def keep_columns(self, mask: BoolArray) -> None:
         """Drop the columns without a ``mask``.
 
         The last columns fill the gaps, because moving all would take longer than solving.
@@ -305,7 +311,7 @@ class StructBoostLearner(Bundle):
         _multiply(self.responses, chosen, frames.n_boxes, frames.weights, first, out)
         return out
 
-    def _scores(self, weights: FloatArray, rows: slice) -> NDArray[np.float32]:
+    def _scores(self, weights: FloatArray, rows: slice) -> SingleArray:
         """Score boxes by sums of whole numbers, which are exact in any order on any machine.
 
         The weights are multiples of a power of two, the largest of 30 bits.
@@ -320,11 +326,11 @@ class StructBoostLearner(Bundle):
 
 @compiled
 def _vote(
-    features: NDArray[np.float32],
+    features: SingleArray,
     places: IntArray,
-    thresholds: NDArray[np.float32],
-    votes: NDArray[np.float32],
-    out: NDArray[np.float32],
+    thresholds: SingleArray,
+    votes: SingleArray,
+    out: SingleArray,
 ) -> None:
     for k in range(len(places)):
         row = features[places[k]]
@@ -333,9 +339,7 @@ def _vote(
 
 
 @compiled
-def _bin(
-    features: NDArray[np.float32], thresholds: NDArray[np.float32], out: NDArray[np.uint8]
-) -> None:
+def _bin(features: SingleArray, thresholds: SingleArray, out: ByteArray) -> None:
     """Count the thresholds below each value, by bisection without branches."""
     for f in range(features.shape[1]):
         row = thresholds[f]
@@ -350,7 +354,7 @@ def _bin(
 
 
 @compiled
-def _respond(codes: NDArray[np.uint8], stumps: IntArray, out: NDArray[np.int8], first: int) -> None:
+def _respond(codes: ByteArray, stumps: IntArray, out: NDArray[np.int8], first: int) -> None:
     """Fill the responses of the stumps from ``first`` on."""
     for p in range(len(codes)):
         for k in range(first, len(stumps)):
@@ -366,9 +370,7 @@ def _move(responses: NDArray[np.int8], sources: IntArray, targets: IntArray) -> 
 
 
 @compiled
-def _score(
-    responses: NDArray[np.int8], weights: NDArray[np.int32], unit: float, out: NDArray[np.float32]
-) -> None:
+def _score(responses: NDArray[np.int8], weights: ShortArray, unit: float, out: SingleArray) -> None:
     """Score boxes by weights in whole units."""
     # A score is the sum of all weights less twice those of the responses -1.  The bits of an even
     # number are disjoint from 1 and within -1, so `and` replaces a product: 0.70 ms instead of 1.14
@@ -407,9 +409,9 @@ def _multiply(
 
 @compiled
 def _best_new_stumps(
-    codes: NDArray[np.uint8],
+    codes: ByteArray,
     duals: FloatArray,
-    in_model: NDArray[np.bool_],
+    in_model: BoolArray,
     edges: FloatArray,
     stumps: IntArray,
 ) -> None:

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, SingleArray
 from structboost.validation import checked_seed, checked_whole_number
 from structboost.vision.images import Pixels
 
-Picture = NDArray[np.float32]
+Picture = SingleArray
 
 _WIDTH, _HEIGHT = 320, 240
 _MOST_FRAMES = 100_000

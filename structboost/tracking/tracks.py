@@ -13,14 +13,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structboost._typing import FloatArray
+from structboost._typing import FloatArray, PathName
 from structboost.files.atomic_write import checked_path, write_whole
 from structboost.runtime.registry import require
 from structboost.tracking.box_tracker import BoxTracker
@@ -243,7 +242,7 @@ def warm_up(tracker: BoxTracker) -> None:
         tracker.update(image)
 
 
-def read_boxes(path: str | PathLike[str]) -> FloatArray:
+def read_boxes(path: PathName) -> FloatArray:
     """Read the boxes of a text file.
 
     Parameters
@@ -276,7 +275,7 @@ def read_boxes(path: str | PathLike[str]) -> FloatArray:
     return np.array([box_of(line, f"{path}, line {index}") for index, line in enumerate(lines, 1)])
 
 
-def write_boxes(path: str | PathLike[str], boxes: ArrayLike) -> None:
+def write_boxes(path: PathName, boxes: ArrayLike) -> None:
     """Write boxes that :func:`read_boxes` reads as the same numbers.
 
     After an error the path holds the file from before, or none.

@@ -21,6 +21,7 @@ import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
+from structboost._typing import PathName
 from structboost.files.atomic_write import check_writable, checked_path, whole_file
 from structboost.runtime.called_class import Described
 from structboost.validation import checked_positive, is_whole, shown
@@ -110,7 +111,7 @@ class FrameSource(Iterator[tuple[int, Pixels]]):
         self._images.close()
 
 
-def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSource:
+def open_frames(source: PathName | int, *, start: int = 0) -> FrameSource:
     """Open the frames of a video file, of a folder of images or of a camera.
 
     Parameters
@@ -158,7 +159,7 @@ def open_frames(source: str | PathLike[str] | int, *, start: int = 0) -> FrameSo
     )
 
 
-def source_files(source: str | PathLike[str]) -> list[Path]:
+def source_files(source: PathName) -> list[Path]:
     """List the files that :func:`open_frames` reads.
 
     The list is empty for a camera, a URL, or where nothing is.  VideoError if it is a folder or a
@@ -376,7 +377,7 @@ class VideoWriter(Described):
         If ``path`` is a folder, or its folder is missing or read-only.
     """
 
-    def __init__(self, path: str | PathLike[str], *, fps: float = 25.0) -> None:
+    def __init__(self, path: PathName, *, fps: float = 25.0) -> None:
         self.path = checked_path(path)
         self.fps = checked_positive(fps, "fps")
         self.n_frames = 0

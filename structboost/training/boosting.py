@@ -8,10 +8,9 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import inf
-from os import PathLike
 from typing import Any, Self
 
-from structboost._typing import override
+from structboost._typing import PathName, override
 from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, warn_user
@@ -202,7 +201,7 @@ class StructBoost(Trainer):
     random_state: Any = None
     engine: str | Engine = "threads"
     n_jobs: int | None = None
-    checkpoint: str | PathLike[str] | Checkpoint | None = None
+    checkpoint: PathName | Checkpoint | None = None
     verbose: int = 0
     callbacks: Sequence[Callback] | None = None
 

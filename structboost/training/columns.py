@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray
 from structboost.contract.parts import PartKind
 from structboost.files.archive import (
     Array,
@@ -30,7 +29,7 @@ COLUMNS_SCHEMA = {name: Array("int64", ("n_live",), low=0) for name in ("live", 
 class ColumnWeights(NamedTuple):
     """Weights of the columns of a round by their indices, without zeros."""
 
-    columns: NDArray[np.int32]
+    columns: ShortArray
     weights: FloatArray
 
 
@@ -211,7 +210,7 @@ class ColumnRegistry:
             )
         return Ensemble(kinds, members, weights[-1], weights[:-1], metadata)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Return every column ever added and which are live, as plain JSON and arrays."""
         columns = [
             (
@@ -226,7 +225,7 @@ class ColumnRegistry:
     def restore(
         self,
         header: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
+        arrays: Mapping[str, AnyArray],
         kinds: Mapping[str, PartKind],
     ) -> None:
         """Go to a state from a registry and a master without columns.

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.errors import EngineError, TaskError, count_examples_from
@@ -173,7 +172,7 @@ class DaskTrainingSet(TrainingSet):
             )
         return Standardisation.of(sample, response)
 
-    def _sample(self, kind: str, *, exact: bool | None = False) -> NDArray[Any]:
+    def _sample(self, kind: str, *, exact: bool | None = False) -> AnyArray:
         """Return the features of all parts of a kind, or of a sample if there are many."""
         starts = self.offsets[kind]
         n_rows = int(starts[-1])
@@ -278,7 +277,7 @@ def _sizes(
         return Failure.of(error)
 
 
-def _pick(task: Task, X: Sequence[Any], first: int, kind: str, rows: IntArray) -> NDArray[Any]:
+def _pick(task: Task, X: Sequence[Any], first: int, kind: str, rows: IntArray) -> AnyArray:
     """Select features of some parts of the partition at example ``first``."""
     return np.asarray(stacked(task, _examples(X), first).rows[kind][rows])
 

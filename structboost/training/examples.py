@@ -8,14 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, PathName, override
 from structboost.contract.calls import stacked_in_order
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
@@ -75,7 +74,7 @@ class BinnedTable:
         return self.n_rows, self.bins.n_features
 
     @classmethod
-    def open(cls, path: str | PathLike[str]) -> BinnedTable:
+    def open(cls, path: PathName) -> BinnedTable:
         """Open an existing table.
 
         Parameters
@@ -111,7 +110,7 @@ class BinnedTable:
         return cls(str(folder.resolve()), n_rows, bins, checksums)
 
     @classmethod
-    def from_array(cls, path: str | PathLike[str], features: NDArray[Any]) -> BinnedTable:
+    def from_array(cls, path: PathName, features: AnyArray) -> BinnedTable:
         """Bin an array, which may be a memory map, as training in memory would.
 
         Parameters
@@ -133,9 +132,7 @@ class BinnedTable:
         return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features, exact=None))
 
     @classmethod
-    def from_batches(
-        cls, path: str | PathLike[str], batches: Iterable[Any], n_rows: int
-    ) -> BinnedTable:
+    def from_batches(cls, path: PathName, batches: Iterable[Any], n_rows: int) -> BinnedTable:
         """Bin batches of rows in one pass over them.
 
         Parameters
@@ -158,7 +155,7 @@ class BinnedTable:
             If a feature is infinite.
         """
         arrays = _arrays(batches)
-        first: list[NDArray[Any]] = []
+        first: list[AnyArray] = []
         for array in arrays:
             first.append(array)
             if sum(map(len, first)) >= SAMPLED_ROWS:
@@ -177,7 +174,7 @@ class StoredCodes:
     first: int
     last: int
 
-    def codes(self, bins: Thresholds) -> NDArray[Any]:
+    def codes(self, bins: Thresholds) -> AnyArray:
         """Return codes, shape (n_columns, n_rows), as a memory map that is read once and checked.
 
         Compiled code writes at addresses from codes, so none may be beyond the bins of its
@@ -192,11 +189,11 @@ class StoredCodes:
                 self._check(run, codes[:, run * _ROWS_AT_A_TIME : (run + 1) * _ROWS_AT_A_TIME])
         return codes[:, self.first : self.last]
 
-    def rows(self) -> NDArray[Any]:
+    def rows(self) -> AnyArray:
         """Raise an error, because a table holds bins only."""
         raise NotImplementedError("A BinnedTable holds bins only.")
 
-    def _check(self, run: int, codes: NDArray[Any]) -> None:
+    def _check(self, run: int, codes: AnyArray) -> None:
         if _crc(codes) != self.table.checksums[run]:
             raise DamagedFileError(
                 f"the codes of the rows from {run * _ROWS_AT_A_TIME} on are not those written"
@@ -205,9 +202,7 @@ class StoredCodes:
             raise DamagedFileError("it has codes beyond the bins of their feature")
 
 
-def _write(
-    path: Path, stretches: Iterable[NDArray[Any]], n_rows: int, bins: Thresholds
-) -> BinnedTable:
+def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresholds) -> BinnedTable:
     """Write thresholds and codes into a folder, whole or not at all."""
     dtype, checksums = np.dtype(code_dtype(bins)), []
     with whole_folder(path) as building:
@@ -235,9 +230,9 @@ def _write(
     return BinnedTable(str(path.resolve()), n_rows, bins, arrays["checksums"])
 
 
-def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
+def _mapped_codes(folder: Path, bins: Thresholds) -> AnyArray:
     """Map the codes of a table, of the type and width of its thresholds."""
-    codes: NDArray[Any] = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
+    codes: AnyArray = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
     if not isinstance(codes, np.memmap) or codes.ndim != 2 or codes.dtype != code_dtype(bins):
         raise DamagedFileError("its codes are of another type than its thresholds need")
     whole = (folder / _CODES).stat().st_size == codes.offset + codes.nbytes
@@ -246,7 +241,7 @@ def _mapped_codes(folder: Path, bins: Thresholds) -> NDArray[Any]:
     return codes
 
 
-def _crc(codes: NDArray[Any]) -> int:
+def _crc(codes: AnyArray) -> int:
     """Compute the CRC-32 of the codes of a run of rows, feature after feature."""
     crc = 0
     for of_feature in codes:
@@ -270,7 +265,7 @@ _FORMAT = ArchiveFormat(
 )
 
 
-def _arrays(batches: Iterable[Any]) -> Iterator[NDArray[Any]]:
+def _arrays(batches: Iterable[Any]) -> Iterator[AnyArray]:
     """Convert batches of rows to matrices of one width, Arrow batches column by column."""
     n_features = None
     for i, batch in enumerate(batches):
@@ -287,7 +282,7 @@ def _arrays(batches: Iterable[Any]) -> Iterator[NDArray[Any]]:
         yield array
 
 
-def _in_runs(batches: Iterable[NDArray[Any]], n_rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
+def _in_runs(batches: Iterable[AnyArray], n_rows: int) -> Iterator[tuple[int, AnyArray]]:
     """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
     first, waiting, n_waiting = 0, [], 0
     for batch in batches:
@@ -330,7 +325,7 @@ class TrainingSet(ABC):
     X: Any
     Y: Any
     offsets: Mapping[str, IntArray]
-    rows: Mapping[str, NDArray[Any]] | None = None
+    rows: Mapping[str, AnyArray] | None = None
 
     @property
     def n_examples(self) -> int:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs
 from structboost.contract.measures import SparseFeature
@@ -174,8 +173,8 @@ class ShardedOracle(CutOracle):
             self.workers.tell("forget", [cut.key for cut in cuts])
 
     @override
-    def state(self, cuts: Sequence[Cut]) -> dict[str, NDArray[Any]]:
-        arrays: dict[str, NDArray[Any]] = {}
+    def state(self, cuts: Sequence[Cut]) -> dict[str, AnyArray]:
+        arrays: dict[str, AnyArray] = {}
         for kind in self.n_channels:
             models = [self._models[cut.key][kind] for cut in cuts]
             sizes = [len(model.learners) for model in models]
@@ -201,7 +200,7 @@ class ShardedOracle(CutOracle):
         }
 
     @override
-    def restored_cuts(self, arrays: Mapping[str, NDArray[Any]], n_cuts: int) -> list[Cut]:
+    def restored_cuts(self, arrays: Mapping[str, AnyArray], n_cuts: int) -> list[Cut]:
         models: list[dict[str, Terms]] = [{} for _ in range(n_cuts)]
         for kind in self.n_channels:
             of_kind = below(f"models/{kind}/", arrays)

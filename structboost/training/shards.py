@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs
 from structboost.contract.listed_outputs import KeptListings
@@ -41,13 +40,13 @@ FeaturesInShards = Mapping[str, ShardFeatures]
 class GivenRows:
     """Features as they are, shape (n_rows, n_features)."""
 
-    features: NDArray[Any]
+    features: AnyArray
 
-    def codes(self, bins: Thresholds) -> NDArray[Any]:
+    def codes(self, bins: Thresholds) -> AnyArray:
         """Bins of the rows."""
         return bin_codes(self.features, bins)
 
-    def rows(self) -> NDArray[Any]:
+    def rows(self) -> AnyArray:
         """The features."""
         return self.features
 

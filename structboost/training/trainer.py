@@ -8,13 +8,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from os import PathLike
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost._typing import override
+from structboost._typing import PathName, override
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
@@ -205,11 +204,11 @@ class Trainer(SavedToFile, BaseEstimator):
         return -mean_loss(self.task, Y, outputs, weights)
 
     @override
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: PathName) -> None:
         self._fitted().save(path)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], task: Task) -> Self:
+    def load(cls, path: PathName, task: Task) -> Self:
         """Read a model that :meth:`save` wrote.
 
         Parameters

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from structboost._typing import ByteArray
 from structboost.validation import check_unmasked, shown
 
-Pixels = NDArray[np.uint8]
+Pixels = ByteArray
 
 # Prefixes of Pillow's modes with more than 8 bits, which conversion to RGB would clip at 255.
 _DEEP_MODES = ("I", "F")
