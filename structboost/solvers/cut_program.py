@@ -15,7 +15,6 @@ from structboost.runtime.memory import GrowingMatrix
 from structboost.solvers.milp import quiet_highs
 from structboost.solvers.proximal_step import Curvature, no_curvature
 
-
 # Arrays with an entry for each cut.
 _OF_CUTS = ("losses", "slacks", "numbers", "multipliers", "duals", "idle")
 
