@@ -177,21 +177,13 @@ def test_stage_wise_is_the_printed_update():
     """CW-1 round by round: best stump of each class for the same weights, then (13) by class."""
     X, y = made(40)
     model = MultiBoostCWClassifier(C=INFINITE, tau_max=1, max_rounds=6).fit(X, y)
-    mu = np.ones((40, 3))
+    mu, stumps = np.ones((40, 3)), all_stumps(X)
     mu[np.arange(40), y] = 0.0
     scores = np.zeros((40, 3))
     for stage in range(6):
         duals = -mu
         duals[np.arange(40), y] = mu.sum(axis=1)
-        chosen = []
-        for c in range(3):
-            edges = {
-                (f, t): duals[:, c] @ np.where(X[:, f] <= t, -1.0, 1.0)
-                for f in range(4)
-                for t in X[:, f]
-            }
-            f, t = max(edges, key=lambda key: abs(edges[key]))
-            chosen.append(np.sign(edges[f, t]) * np.where(X[:, f] <= t, -1.0, 1.0))
+        chosen = [stumps[np.argmax(stumps @ duals[:, c])] for c in range(3)]
         for c, h in enumerate(chosen):
             signed = h[:, None] * ((y == c)[:, None].astype(float) - (np.arange(3) == c)[None, :])
             signed[np.arange(40), y] = 0.0

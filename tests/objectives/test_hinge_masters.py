@@ -43,14 +43,21 @@ def test_a_master_is_solved_to_the_gap_that_is_asked_for(name, C, tolerance):
     assert master.bound(2.0 * max(largest, 1.0)) <= master.bound(largest)
 
 
+ROWS = np.random.default_rng(0).normal(size=(6, 3))
+
+
 @pytest.mark.parametrize(
     "formulation", ["one_slack", OneSlack(stabilize=False), "m_slack", NormBoundedHinge()]
 )
 @pytest.mark.parametrize("tol", [0.02, 1e-5])
-@pytest.mark.parametrize("task", [Choose(), RankingTask()])
-def test_where_the_truth_is_the_only_output_the_empty_model_is_certified(formulation, tol, task):
-    X = np.random.default_rng(0).normal(size=(6, 1, 3))
-    X, Y = ([X[:, 0]], [np.zeros(6, int)]) if isinstance(task, RankingTask) else (list(X), [0] * 6)
+@pytest.mark.parametrize(
+    ("task", "X", "Y"),
+    [(Choose(), ROWS[:, None], [0] * 6), (RankingTask(), [ROWS], [[0] * 6])],
+    ids=["choose", "ranking"],
+)
+def test_where_the_truth_is_the_only_output_the_empty_model_is_certified(
+    formulation, tol, task, X, Y
+):
     trainer = StructBoost(task, C=1.0, tol=tol, formulation=formulation)
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
         trainer.fit(X, Y)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from structboost import (
-    MultiBoostECCClassifier,
     PredictThenOptimize,
     StructBoostClassifier,
     StructBoostTagger,
@@ -59,20 +58,6 @@ class Threshold(DecisionProblem):
 
     def solve(self, costs):
         return np.array([1.0, 0.0]) if costs[0] <= costs[1] else np.array([0.0, 1.0])
-
-
-@pytest.mark.slow
-def test_theta_leaves_one_class():
-    random = np.random.default_rng(1)
-    X = random.normal(size=(300, 3))
-    y = (X[:, 0] > 1.2) * 1 + (X[:, 1] > 1.2)
-    model = MultiBoostECCClassifier(theta="cv", max_rounds=60, random_state=0).fit(X, y)
-    path = model.theta_path_
-    assert [record["theta"] for record in path][:2] == [2, 5]
-    assert min(path, key=lambda record: record["surrogate"])["theta"] == model.theta_
-    (chosen,) = [record for record in path if record["theta"] == model.theta_]
-    assert not chosen["is_constant"]
-    assert model.theta_path_end_
 
 
 @pytest.mark.slow

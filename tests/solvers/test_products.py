@@ -27,23 +27,20 @@ SIZES = st.integers(0, 20)
 @settings(deadline=None, max_examples=50)
 def test_products_in_both_orders_are_products(n, m, k, seed):
     rng = np.random.default_rng(seed)
-    a, b, v, w = (
-        rng.normal(size=(n, k)),
-        rng.normal(size=(m, k)),
-        rng.normal(size=k),
-        rng.normal(size=n),
-    )
+    a, b, v, w = (rng.normal(size=size) for size in ((n, k), (m, k), k, n))
     for order in (BLAS, ORDERED):
-        out = np.full(n, np.nan)
-        times_vector(n, k, a.reshape(-1), v, out, order)
-        np.testing.assert_allclose(out, a @ v, atol=1e-12)
-        out = np.full(k, np.nan)
-        weighted_rows(n, k, w, a.reshape(-1), out, order)
-        np.testing.assert_allclose(out, w @ a, atol=1e-12)
+
+        def filled(product, shape, *arguments, order=order):
+            out = np.full(shape, np.nan)
+            product(*arguments, out.reshape(-1), order)
+            return out
+
+        flat = a.reshape(-1)
+        np.testing.assert_allclose(filled(times_vector, n, n, k, flat, v), a @ v, atol=1e-12)
+        np.testing.assert_allclose(filled(weighted_rows, k, n, k, w, flat), w @ a, atol=1e-12)
         if n and m and k:
-            out = np.full((n, m), np.nan)
-            inner_products(n, m, k, a.reshape(-1), b.reshape(-1), out.reshape(-1), order)
-            np.testing.assert_allclose(out, a @ b.T, atol=1e-12)
+            found = filled(inner_products, (n, m), n, m, k, flat, b.reshape(-1))
+            np.testing.assert_allclose(found, a @ b.T, atol=1e-12)
         product = inner_product(k, v, 2 * v, order)
         assert product == pytest.approx(2 * (v**2).sum(), abs=1e-12)
     np.testing.assert_allclose(ordered_times_vector(a, v), a @ v, atol=1e-12)

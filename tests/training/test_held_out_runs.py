@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from structboost import BinaryTask, StructBoost, StructBoostClassifier
+from structboost import BinaryTask, StructBoost
 from structboost.learners import TreeFamily
 from structboost.objectives import StageWiseLikelihood
 from structboost.objectives.master import Temperature
@@ -100,16 +100,3 @@ def test_the_factor_makes_held_out_outputs_most_probable(is_open):
     run = HeldOutRun(np.ones(4000), [look])
     factor = fitted_factor([run], [look], is_open=is_open).factor
     assert factor == pytest.approx(3.0 if is_open else 1.5, rel=0.1)
-
-
-@pytest.mark.slow
-def test_probabilities_are_right_where_many_features_add_a_little():
-    rng = np.random.default_rng(5)
-    rows = rng.normal(size=(3000, 10))
-    labels = ((rows**2).sum(axis=1) > 9.3).astype(int)
-    model = StructBoostClassifier(random_state=0).fit(rows[:1500], labels[:1500])
-    scores = 2.0 * model.decision_function(rows[1500:])
-    signs = np.where(labels[1500:] == 1, 1, -1)
-    losses = {f: np.log1p(np.exp(-f * signs * scores)).mean() for f in np.geomspace(0.2, 5, 60)}
-    own = np.log1p(np.exp(-model.temperature_ * signs * scores)).mean()
-    assert own < 1.05 * min(losses.values())
