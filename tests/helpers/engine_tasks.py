@@ -138,3 +138,19 @@ class HoldsALock(BinaryTask):
 
     def separate(self, X, Y, scores):
         raise ValueError("locked", threading.Lock())
+
+
+class PressingTask(MulticlassTask):
+    """Somebody presses Ctrl-C during a pass over the examples."""
+
+    separates_in_batches = True
+
+    def __init__(self, n_classes, at=0):
+        super().__init__(n_classes)
+        self.passes, self.at = 0, at
+
+    def separate(self, X, Y, scores):
+        self.passes += 1
+        if self.passes == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().separate(X, Y, scores)

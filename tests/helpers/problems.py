@@ -1,7 +1,7 @@
 """A problem as masters get it, without a trainer, and its optimum by a full linear program."""
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 
 from structboost.objectives import Problem
 
@@ -37,3 +37,17 @@ def full_optimum(rows, losses, slacks, costs):
     A = -np.hstack((rows, np.eye(len(costs))[slacks]))
     c = np.concatenate((np.ones(rows.shape[1]), costs))
     return linprog(c, A_ub=A, b_ub=-np.broadcast_to(losses, len(rows))).fun
+
+
+def quadratic_optimum(costs, squares, rows, right, least=0.0):
+    """Smallest ``costs' x + squares' x**2 / 2`` with ``rows x >= right``, ``x >= least``, and x."""
+    found = minimize(
+        lambda x: costs @ x + 0.5 * squares @ x**2,
+        np.ones(len(costs)),
+        jac=lambda x: costs + squares * x,
+        bounds=[(low, None) for low in np.broadcast_to(least, len(costs))],
+        constraints={"type": "ineq", "fun": lambda x: rows @ x - right, "jac": lambda x: rows},
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
+    return found.fun, np.maximum(found.x, least)

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +17,9 @@ from structboost.linear.designs import designs_of
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.tasks import BinaryTask, GraphInput, GraphTask, MulticlassTask, RankingTask
 from tests.helpers.dense_features import dense_features
+from tests.helpers.engine_tasks import PressingTask
 from tests.helpers.listed_outputs import Choose, Pairs, candidates, pairs
+from tests.helpers.problems import quadratic_optimum
 
 
 class FreePairs(Pairs):
@@ -101,17 +102,10 @@ def independent_optimum(task, X, Y, C):
     slacks = np.repeat(np.eye(n), [len(psi) for _, psi in rows], axis=0)
     A = np.hstack((np.vstack([psi for _, psi in rows]), slacks))
     b = np.concatenate([losses for losses, _ in rows])
-    low = np.append(joint_feature_map(task, X[0], Y[0])[1], np.zeros(n))
-    found = minimize(
-        lambda v: 0.5 * v[:d] @ v[:d] + C / n * v[d:].sum(),
-        np.full(d + n, 1.0),
-        jac=lambda v: np.append(v[:d], np.full(n, C / n)),
-        bounds=[(bound, None) for bound in low],
-        constraints={"type": "ineq", "fun": lambda v: A @ v - b, "jac": lambda v: A},
-        method="SLSQP",
-        options={"maxiter": 1000, "ftol": 1e-13},
-    )
-    return primal_of(np.maximum(found.x[:d], low[:d]), rows, C), rows
+    costs, least = np.append(np.zeros(d), np.full(n, C / n)), np.zeros(d + n)
+    least[:d] = joint_feature_map(task, X[0], Y[0])[1]
+    _, found = quadratic_optimum(costs, np.arange(d + n) < d, A, b, least)
+    return primal_of(found[:d], rows, C), rows
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -168,25 +162,9 @@ def test_nothing_to_learn():
     assert not svm.w_.any()
 
 
-class Impatient(MulticlassTask):
-    """Ctrl-C in the n-th exact pass."""
-
-    separates_in_batches = True
-
-    def __init__(self, n_classes, passes):
-        super().__init__(n_classes)
-        self.passes = passes
-
-    def separate(self, X, Y, scores):
-        self.passes -= 1
-        if self.passes == 0:
-            raise KeyboardInterrupt
-        return super().separate(X, Y, scores)
-
-
 def test_interruption_of_a_path_keeps_a_usable_model():
     task, X, Y = PROBLEMS["multiclass"]
-    svm = StructuredSVM(Impatient(3, 4), tol=1e-9, random_state=0)
+    svm = StructuredSVM(PressingTask(3, at=3), tol=1e-9, random_state=0)
     with pytest.warns(InterruptedFitWarning, match="after 3 exact passes"):
         (found,) = svm.path(X, Y, (1000.0, 3000.0))
     assert found.interrupted_

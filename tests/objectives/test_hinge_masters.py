@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from structboost import RankingTask, StructBoost
 from structboost.errors import EmptyModelWarning
@@ -13,6 +12,7 @@ from structboost.objectives.one_slack import OneSlack
 from structboost.solvers.cut_program import CutPool
 from structboost.solvers.proximal_step import _proximal_step
 from tests.helpers.listed_outputs import Choose
+from tests.helpers.problems import quadratic_optimum
 from tests.objectives.hinge_problems import MASTERS, given_columns
 
 BOUNDED = [name for name in MASTERS if name.startswith("norm_bounded")]
@@ -136,20 +136,8 @@ def optimum_with_ridge(problem, C, ridge):
     slacks = np.repeat(np.eye(n), n_classes, axis=0)
     rows = np.hstack((problem.margins.reshape(n_columns, -1).T, slacks))
     costs = np.concatenate((np.ones(n_columns), C * problem.shares))
-    is_weight = np.arange(n_columns + n) < n_columns
-    answer = minimize(
-        lambda x: (costs @ x) / C + 0.5 * ridge * (x[is_weight] @ x[is_weight]),
-        is_weight * 0.0 + ~is_weight * 1.0,
-        jac=lambda x: costs / C + ridge * is_weight * x,
-        bounds=[(0.0, None)] * len(costs),
-        constraints={
-            "type": "ineq", "fun": lambda x: rows @ x - problem.delta.ravel(), "jac": lambda x: rows
-        },
-        method="SLSQP",
-        options={"ftol": 1e-10, "maxiter": 500},
-    )  # fmt: skip
-    assert answer.success
-    return C * answer.fun
+    squares = ridge * (np.arange(n_columns + n) < n_columns)
+    return C * quadratic_optimum(costs / C, squares, rows, problem.delta.ravel())[0]
 
 
 @pytest.mark.slow

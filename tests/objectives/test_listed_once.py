@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -33,20 +35,18 @@ def test_the_first_of_equally_good_listed_outputs_is_the_best():
     assert task.n_listings == 1
 
 
+boosted = partial(StructBoost, C=30.0, max_rounds=4)
+MAKERS = {
+    "one slack": partial(boosted, tol=1e-3),
+    "m slacks": partial(boosted, tol=1e-3, formulation="m_slack"),
+    "likelihood": partial(boosted, formulation="log"),
+    "stage-wise": partial(boosted, C=np.inf, formulation=StageWiseRandomField()),
+    "svm": partial(StructuredSVM, C=30.0, tol=1e-3, random_state=0),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda task: StructBoost(task, C=30.0, tol=1e-3, max_rounds=4),
-        lambda task: StructBoost(task, C=30.0, tol=1e-3, max_rounds=4, formulation="m_slack"),
-        lambda task: StructBoost(task, C=30.0, max_rounds=4, formulation="log"),
-        lambda task: StructBoost(
-            task, C=np.inf, max_rounds=4, formulation=StageWiseRandomField()
-        ),
-        lambda task: StructuredSVM(task, C=30.0, tol=1e-3, random_state=0),
-    ],
-    ids=["one slack", "m slacks", "likelihood", "stage-wise", "svm"],
-)  # fmt: skip
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_outputs_are_listed_once_per_fit_and_the_model_is_the_same(make, monkeypatch):
     X, Y = pairs(8)
     found = []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from structboost.errors import SolverError
 from structboost.solvers.bundle import Bundle
 from structboost.solvers.cut_program import CutPool
+from tests.helpers.problems import quadratic_optimum
 
 C, N_COLUMNS = 5.0, 12
 
@@ -48,21 +48,9 @@ class OrderedLargestMargin(LargestMargin):
 
 def optimum(problem):
     """The same by a general solver, over the weights and the slack."""
-    n = N_COLUMNS
-    rows = np.hstack((problem.A, np.ones((len(problem.A), 1))))
-    answer = minimize(
-        lambda x: x[:n].sum() + C * x[n] + 0.5 * problem.ridge * x[:n] @ x[:n],
-        np.append(np.zeros(n), 1.0),
-        jac=lambda x: np.append(1.0 + problem.ridge * x[:n], C),
-        bounds=[(0.0, None)] * (n + 1),
-        constraints={
-            "type": "ineq", "fun": lambda x: rows @ x - problem.losses, "jac": lambda x: rows
-        },
-        method="SLSQP",
-        options={"ftol": 1e-12, "maxiter": 500},
-    )  # fmt: skip
-    assert answer.success
-    return answer.fun
+    rows = np.column_stack((problem.A, np.ones(len(problem.A))))
+    costs, is_weight = np.append(np.ones(N_COLUMNS), C), np.arange(N_COLUMNS + 1) < N_COLUMNS
+    return quadratic_optimum(costs, problem.ridge * is_weight, rows, problem.losses)[0]
 
 
 @pytest.mark.parametrize("master", [LargestMargin, OrderedLargestMargin])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,6 +28,7 @@ from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Trial
 from structboost.training.choice_of_c import choose_C
+from tests.helpers.engine_tasks import PressingTask
 
 X, y = load_iris(return_X_y=True)
 QUICK = {"max_rounds": 15, "tol": 0.05}
@@ -264,19 +262,6 @@ def test_rankers_hold_out_queries_or_items():
         single = hinge(StructBoostRanker).fit(made, relevance, sample_weight=weights)
         assert single.score(made, relevance) > 0.75
         assert len(single.C_path_[0]["losses"]) == 5
-
-
-class PressingTask(MulticlassTask):
-    """Somebody presses Ctrl-C during a pass over the examples."""
-
-    separates_in_batches = True
-    passes, at = 0, 0
-
-    def separate(self, X, Y, scores):
-        self.passes += 1
-        if self.passes == self.at:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().separate(X, Y, scores)
 
 
 @pytest.mark.slow
