@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
-    BinaryTask,
-    ChainTask,
     CrossFitted,
-    GraphTask,
-    MatchingTask,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
-    MulticlassTask,
-    MultiLabelTask,
     PredictThenOptimize,
-    RankingTask,
     ShareBoostClassifier,
     StructBoost,
     StructBoostClassifier,
@@ -32,13 +23,12 @@ from structboost import (
 )
 from structboost.decisions import Choose
 from structboost.segmentation import CRFSettings, Segmenter, UnarySettings
-from structboost.tasks import GraphInput
 from structboost.text import TokenFeatures, TwoStageTagger
 from tests.battery.examples_of_sequences import Sentences, Tags, TagsOfDicts
 from tests.battery.examples_of_tables import Classes, Costs, Grades, LabelSets, MixedColumns
 from tests.battery.examples_of_tasks import Images, TaskExamples
+from tests.helpers.task_problems import task_problems
 
-N = 42
 HINGE = {"objective": "hinge", "C": 5.0, "tol": 0.1}
 
 
@@ -137,44 +127,16 @@ FACES = {
 }  # fmt: skip
 
 
-def task_examples():
-    """Tasks with small inputs and outputs, by name."""
-    random = np.random.default_rng(0)
-    rows = random.integers(-6, 7, (N, 3)).astype(float)
-    classes = np.digitize(rows[:, 0] + random.normal(size=N), [-2, 2])
-    chains = [random.integers(-6, 7, (n, 2)).astype(float) for n in random.integers(2, 5, N)]
-    signs = [(x[:, 0] + 4 * random.normal(size=len(x)) > 0).astype(int) for x in chains]
-    edges = np.array([[0, 1], [1, 2]])
-    nodes = [random.integers(-6, 7, (3, 2)).astype(float) for _ in range(N)]
-    pairs = [random.integers(-6, 7, (3, 3, 2)).astype(float) for _ in range(N)]
-    sets = (rows[:, :3] > 0).astype(int)
-    return {
-        "binary": (BinaryTask(), list(rows), np.where(classes > 0, 1, -1)),
-        "multi-class": (MulticlassTask(3), list(rows), classes),
-        "label sets": (MultiLabelTask(3), list(rows), list(sets)),
-        "chain": (ChainTask(2), chains, signs),
-        "graph": (
-            GraphTask(2),
-            [GraphInput(x, edges) for x in nodes],
-            [(x[:, 0] > 0).astype(int) for x in nodes],
-        ),
-        "matching": (
-            MatchingTask(),
-            pairs,
-            [random.permutation(3) if x[0, 0, 0] < 0 else np.arange(3) for x in pairs],
-        ),
-        "ranking": (
-            RankingTask(),
-            nodes,
-            [(x[:, 0] > np.median(x[:, 0])).astype(int) for x in nodes],
-        ),
-    }
+# Tasks whose trainers are tried.
+TASKS = ("binary", "multiclass", "label sets", "chain", "graph", "matching", "ranking")
 
 
 def all_faces():
     """Name and arguments of :class:`Face` of every face."""
     faces = dict(FACES)
-    for name, (task, X, Y) in task_examples().items():
+    problems = task_problems(42)
+    for name in TASKS:
+        task, X, Y, _ = problems[name]
         for trainer in (
             StructBoost(task, C=5.0, tol=0.1, max_rounds=3),
             StructuredSVM(task, C=5.0, tol=0.1, max_epochs=8),

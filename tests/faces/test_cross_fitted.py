@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 
 from structboost import (
     ChainTask,
@@ -142,17 +141,6 @@ def chains(n=40, seed=3):
     rng = np.random.default_rng(seed)
     Y = [np.cumsum(rng.integers(0, 2, size=5)) % 3 for _ in range(n)]
     return [np.eye(3)[y] + rng.normal(scale=0.7, size=(5, 3)) for y in Y], Y
-
-
-def test_a_pipeline_trains_the_chain_on_cross_fitted_responses():
-    X, Y = chains()
-    crossed = CrossFitted(LogisticRegression(), folds=3)
-    model = make_pipeline(crossed, StructuredSVM(ChainTask(3), C=10, tol=0.02, random_state=0))
-    model.fit(X[:25], Y[:25])
-    by_hand = clone(model[-1]).fit(crossed.fit_transform(X[:25], Y[:25]), Y[:25])
-    expected = by_hand.predict(crossed.transform(X[25:]))
-    np.testing.assert_array_equal(model.predict(X[25:]), expected)
-    assert model.get_params()["crossfitted__estimator__C"] == 1.0
 
 
 def test_a_linear_estimator_equals_the_structured_svm_on_standardised_features():

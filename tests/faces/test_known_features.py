@@ -94,14 +94,6 @@ def test_tokens_of_which_nothing_was_in_training_are_warned_of(case, weak_learne
             tagger.predict(tokens)
 
 
-def test_every_objective_warns():
-    known, strange, _ = STRANGE["a trailing blank"]
-    for parameters in ({"objective": "hinge"}, {"objective": "svm"}, {"objective": "l1_log_loss"}):
-        tagger = StructBoostTagger(C=9.0, **parameters).fit(known, TAGS)
-        with pytest.warns(UserWarning, match="nothing that training had"):
-            tagger.predict(strange)
-
-
 def test_tokens_that_are_bare_in_training_too_are_nothing_strange():
     X = dicts(lambda k: {"is_last": bool(k == 3)})
     tagger = StructBoostTagger(C=1.0).fit(X, TAGS)

@@ -20,24 +20,11 @@ from structboost import (
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
 Y = (X[:, 0] > 0).astype(float)
-HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
 CODED = ("AdaBoostMOClassifier", "AdaBoostMHClassifier", "MultiBoostClassifier")
 FACES = (
     StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifier,
     StructuredSVMClassifier, *(getattr(structboost, name) for name in CODED),
 )  # fmt: skip
-
-
-@pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("table", [X, HOLES], ids=["whole", "with holes"])
-@pytest.mark.parametrize("value", [np.nan, None])
-def test_a_missing_output_is_named_and_not_blamed_on_the_table(face, table, value):
-    y = Y.astype(object if value is None else float)
-    y[[5, 9]] = value
-    if face is StructBoostRanker and value is None:
-        pytest.skip("relevance is numbers")
-    with pytest.raises(ValueError, match=rf"^y\[5\] is {value}; give every sample a"):
-        face().fit(table, y)
 
 
 @pytest.mark.parametrize("face", [StructBoostClassifier, StructuredSVMClassifier])

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from functools import cache
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import structboost.objectives
 from structboost import (
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -27,7 +22,6 @@ from structboost.objectives import (
     LogLoss,
     OneSlack,
     Pairwise,
-    StageWiseLikelihood,
     values,
 )
 from tests.helpers.four_faces import DATA, X, Y
@@ -93,15 +87,10 @@ def test_a_parameter_that_is_not_read_is_refused_with_a_remedy(face, objective):
 
 @pytest.mark.slow
 @each_objective
-@pytest.mark.parametrize("kept", ["checkpoint", "formulation", "stabilize"])
-def test_parameters_do_not_change_the_objective(face, objective, kept, tmp_path):
-    left_out = {"checkpoint", "formulation", "stabilize"} - {kept}
-    parameters = {name: OTHERS[name] for name in READ[objective] - left_out}
-    if "checkpoint" in parameters:
-        parameters["checkpoint"] = tmp_path / "run.npz"
-    model = quick(face, objective, **parameters).fit(*DATA[face])
+def test_parameters_do_not_change_the_objective(face, objective, tmp_path):
+    names = READ[objective] - {"checkpoint", "stabilize"}
+    model = quick(face, objective, **{name: OTHERS[name] for name in names}).fit(*DATA[face])
     assert model._summary().startswith(f"minimised {objective} over ")
-    assert f"objective={objective!r}" in repr(model)
     has_bound = model.history_[-1]["bound"] is not None
     assert has_bound == (objective not in ("log_loss", "pairwise"))
     model.save(tmp_path / "model")
@@ -109,92 +98,29 @@ def test_parameters_do_not_change_the_objective(face, objective, kept, tmp_path)
     assert (loaded.objective, loaded._summary()) == (objective, model._summary())
 
 
-def evaluated(code):
-    names = {name: getattr(structboost, name) for name in structboost.__all__}
-    plug_ins = structboost.objectives
-    return eval(code, names | {name: getattr(plug_ins, name) for name in plug_ins.__all__})
-
-
-@pytest.mark.slow
-@each_objective
-def test_repr_names_objective_learner_and_c(face, objective):
-    model = quick(face, objective)
-    for fitted in (False, True):
-        if fitted:
-            model.fit(*DATA[face])
-        text = repr(model)
-        code, _, comment = text.partition("  # ")
-        assert isinstance(ast.parse(text, mode="eval").body, ast.Call)
-        again = evaluated(code)
-        assert again.get_params() == model.get_params()
-        assert again.objective == objective
-        assert bool(comment) == fitted
-        shown = model._repr_html_()
-        assert f"objective={objective!r}" in shown.replace("&#x27;", "'")
-    assert comment.startswith(f"minimised {objective} over {model.learner_}")
-    assert ("C = 5" in comment) == ("C" in READ[objective])
-    assert ("learning rate" in comment) == ("learning_rate" in READ[objective])
-    pipeline = make_pipeline(StandardScaler(), model)
-    assert "  # " not in repr(pipeline)
-    # What is changed after the fit is not what was minimised.
-    model.set_params(objective="hinge")
-    assert f"minimised {objective} over" in repr(model)
-    assert "objective='hinge'" in repr(model)
-
-
-def test_taxonomies_do_not_change_the_objective(tmp_path):
-    X, y = load_wine(return_X_y=True)
-    taxonomy = {"a": [0, 1], 2: None}
-    fitted = StructBoostClassifier(max_iter=20, taxonomy=taxonomy).fit(X[::2], y[::2])
+def test_taxonomies_predict_the_class_of_least_expected_cost(tmp_path):
+    rng = np.random.default_rng(0)
+    # Two classes of one branch share a probability of 0.6, and the class beside them has 0.4.
+    y = rng.choice(3, p=[0.3, 0.3, 0.4], size=1500)
+    x = np.arange(1500)[:, None] % 2.0
+    settings = {"max_iter": 60, "taxonomy": {"a": [0, 1], 2: None}}
+    fitted = StructBoostClassifier(**settings).fit(x, y)
     fitted.save(tmp_path / "model")
     for model in (fitted, StructBoostClassifier.load(tmp_path / "model")):
         assert model._summary().startswith("minimised log_loss over tree")
-        probabilities = model.predict_proba(X)
-        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+        probabilities = model.predict_proba(x)
+        assert (probabilities.argmax(axis=1) == 2).all()
         costs = np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]])
         expected = (probabilities @ costs).argmin(axis=1)
-        np.testing.assert_array_equal(model.predict(X), expected)
-        np.testing.assert_array_equal(list(model.staged_predict(X))[-1], expected)
-    assert fitted.score(X[1::2], y[1::2]) > 0.9
-    hinge = StructBoostClassifier(objective="hinge", C=20, taxonomy=taxonomy).fit(X, y)
-    assert not hasattr(hinge, "predict_proba")
-    sets = np.eye(3, dtype=int)[y] | (y[:, None] == 1) * np.array([1, 0, 0])
-    of_sets = StructBoostMultiLabelClassifier(max_iter=20, hierarchy=[(0, 1)])
-    of_sets.fit(X[::2], sets[::2])
-    assert of_sets._summary().startswith("minimised log_loss over tree")
-    assert of_sets.score(X[1::2], sets[1::2]) > 0.9
-
-
-def test_the_class_of_least_expected_cost_need_not_be_the_most_probable():
-    rng = np.random.default_rng(0)
-    # Two classes of one branch share a probability of 0.6, and the class beside them has 0.4.
-    y = rng.choice(3, p=[0.3, 0.3, 0.4], size=3000)
-    x = np.arange(3000)[:, None] % 2.0
-    model = StructBoostClassifier(max_iter=100, taxonomy={"a": [0, 1], 2: None}).fit(x, y)
-    found = model.predict_proba([[0.0], [1.0]])
-    assert found == pytest.approx(np.tile([0.3, 0.3, 0.4], (2, 1)), abs=0.04)
-    assert (found.argmax(axis=1) == 2).all()
-    assert (model.predict([[0.0], [1.0]]) < 2).all()
-
-
-@pytest.mark.parametrize("face", DATA)
-def test_formulations_of_other_objectives_are_refused(face):
-    own = [ConditionalLikelihood(), Exponential(), StageWiseLikelihood(), OneSlack()]
-    for objective in OBJECTIVES[face]:
-        for formulation in own:
-            with pytest.raises(
-                ValueError, match=r"^formulation is .* write objective= in place of"
-            ):
-                face(objective=objective, formulation=formulation).fit(*DATA[face])
-        for neither in ("none", 3):
-            with pytest.raises(ValueError, match=r"^formulation is .*or write objective='hinge'"):
-                face(objective=objective, formulation=neither).fit(*DATA[face])
+        assert (expected < 2).all()
+        np.testing.assert_array_equal(model.predict(x), expected)
+        np.testing.assert_array_equal(list(model.staged_predict(x))[-1], expected)
+    assert not hasattr(StructBoostClassifier(objective="hinge", **settings), "predict_proba")
 
 
 def test_a_formulation_may_be_the_objective(tmp_path):
     for formulation in (ConditionalLikelihood(), Exponential(tau_max=3), OneSlack(ridge=0)):
         model = StructBoostClassifier(objective=formulation, C=20.0, max_iter=3)
-        assert evaluated(repr(model)).objective == formulation
         model.fit(X, Y).save(tmp_path / "model")
         name = type(formulation).__name__
         assert f"minimised {name}(" in repr(model)
@@ -257,16 +183,6 @@ def test_only_the_hinge_reads_the_loss_of_a_ranker():
             StructBoostRanker(loss=loss).fit(X, Y > 0)
         for objective in ("hinge", "svm"):
             quick(StructBoostRanker, objective, loss=loss).fit(X, Y > 0)
-
-
-@pytest.mark.parametrize("face", DATA)
-def test_unknown_objectives_are_named(face):
-    names = ", ".join(map(repr, OBJECTIVES[face]))
-    with pytest.raises(ValueError, match=f"^objective is 'squared'; give one of {names}, an"):
-        face(objective="squared").fit(*DATA[face])
-    for wrong in (None, 3, OneSlack):
-        with pytest.raises(TypeError, match=f"^objective is .*; give one of {names}, an"):
-            face(objective=wrong).fit(*DATA[face])
 
 
 @pytest.mark.parametrize("face", DATA)

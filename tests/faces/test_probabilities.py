@@ -25,12 +25,10 @@ from structboost.files import DamagedFileError
 from structboost.learners import StumpFamily
 from structboost.learners.pricing import BestChannel
 from structboost.objectives import (
-    ConditionalLikelihood,
     Exponential,
     Logistic,
     NormBounded,
     StageWise,
-    StageWiseLikelihood,
 )
 
 X, y = load_iris(return_X_y=True)
@@ -106,26 +104,6 @@ def test_losses_without_probabilities_have_no_such_method():
         with pytest.raises(AttributeError) as caught:
             _ = model.predict_proba
         assert "CalibratedClassifierCV" in str(caught.value.__cause__)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"objective": ConditionalLikelihood(), "C": 30.0},
-        {"objective": Exponential(), "C": 100.0},
-        {"objective": StageWiseLikelihood(shrinkage=0.3), "C": np.inf, "weak_learner": "tree"},
-        {},
-    ],
-    ids=str,
-)
-def test_later_changes_of_parameters_do_not_change_probabilities(parameters, tmp_path):
-    model = StructBoostClassifier(max_iter=5, **parameters).fit(X, y)
-    model.save(tmp_path / "model")
-    found = model.predict_proba(X)
-    again = StructBoostClassifier.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict_proba(X), found)
-    model.set_params(objective="l1_log_loss", C=3.0)
-    np.testing.assert_array_equal(model.predict_proba(X), found)
 
 
 @pytest.mark.parametrize("own", [{"weak_learner": StumpFamily}, {"pricing": BestChannel()}])

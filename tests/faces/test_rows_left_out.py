@@ -158,21 +158,6 @@ def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
 
 
 @pytest.mark.slow
-def test_useless_categories_do_little_harm():
-    rng = np.random.default_rng(1)
-    numbers = rng.normal(size=(6000, 2))
-    labels = (numbers[:, 0] + 1.5 * rng.logistic(size=6000) > 0).astype(int)
-    table = np.column_stack((numbers, rng.integers(0, 100, (6000, 2))))
-
-    def error(X, **parameters):
-        model = StructBoostClassifier(random_state=0, **parameters).fit(X[:3000], labels[:3000])
-        return 1.0 - model.score(X[3000:], labels[3000:])
-
-    # Sets without a price add five points.
-    assert error(table, categorical_features=[2, 3]) < error(numbers) + 0.02
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("is_smooth", [False, True])
 def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, tmp_path):
     rng = np.random.default_rng(0)

@@ -7,7 +7,6 @@ import warnings
 from itertools import chain
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,27 +38,6 @@ def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
         np.testing.assert_array_equal(names.table(new).whole().toarray(), wanted)
         loaded = TokenNames(names.names)
         np.testing.assert_array_equal(loaded.table(new).whole().toarray(), wanted)
-
-
-@pytest.mark.parametrize(
-    "token",
-    [
-        {1: 2.0}, {1: "x"}, {b"a": "x"}, {"a": object()}, {"a": {1: "x"}}, {"a": ["x", 1]},
-        {"a": [[1]]}, {"a": {"b": b"x"}}, {"a": {1, 2}}, {"a": 1j}, {"a": 10**400},
-        {"a": np.uint64(2**63)}, {"a": [0.5, 2**53 + 1]}, {"a": np.ma.masked},
-        {"a": np.ma.masked_array([1.0, 9.0], [False, True])},
-        {"a": pd.array([1, None], dtype="Int64")},
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("is_learned", [False, True])
-def test_an_unsupported_token_is_named(token, is_learned):
-    names, plain = TokenNames(), {"a": 1.0, "v": np.ma.masked_array([1.0], [False])}
-    read = names.learn
-    if is_learned:
-        names.learn([[plain]])
-        read = names.table
-    with pytest.raises(TypeError, match=r"X\[1\]\[1\] is \{.*; (give each|write it|write a)"):
-        read([[plain], [plain, token]])
 
 
 # Tokens that are learned, tokens that are read, and what is said of them.
@@ -94,17 +72,6 @@ def test_vectors_unlike_those_of_training_warn_once(case, copied):
         copied(names).table([tokens, tokens])
     assert len(told) == bool(words)
     assert all(re.search(f"'v' of a token .*{words}", str(told[0].message)) for _ in told)
-
-
-@pytest.mark.parametrize("form", [list, tuple, np.array])
-@pytest.mark.parametrize("numbers", [[1e16, -2.0], [1e200, 0.5], [True, False]])
-def test_numbers_of_a_vector_are_read_as_they_are_and_infinite_ones_are_named(form, numbers):
-    names = TokenNames()
-    rows = names.learn([[{"v": form(numbers)}, {"v": form([1.0, 2.0])}]]).whole().toarray()
-    np.testing.assert_array_equal(rows, [numbers, [1.0, 2.0]])
-    for bad in (np.inf, np.nan):
-        with pytest.raises(ValueError, match=rf"X\[1\]\[0\] has the value {bad} for .*'v\[1\]'"):
-            TokenNames().learn([[{"v": form(numbers)}], [{"v": form([0.5, bad])}]])
 
 
 @pytest.mark.slow

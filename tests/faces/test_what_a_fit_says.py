@@ -7,12 +7,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost import (
-    MulticlassTask,
-    StructBoost,
     StructBoostClassifier,
     StructBoostRanker,
     StructBoostTagger,
-    StructuredSVMClassifier,
     save_report,
 )
 from structboost.faces.recipe import Fitted, warn_of_few_rounds
@@ -97,15 +94,6 @@ def test_the_history_has_the_loss_of_the_part_that_was_held_out(face, parameters
     found = [entry["held_out_loss"] for entry in model.history_]
     assert found == model.validation_losses_[: len(found)]
     assert len(found) >= model.n_iter_
-
-
-def test_trainers_name_their_formulation_and_the_svm_itself(capsys):
-    StructBoost(MulticlassTask(3), C=5.0, verbose=1).fit(X, Y)
-    assert capsys.readouterr().err.startswith("one_slack over stump, C 5")
-    StructuredSVMClassifier(C=5.0, tol=0.1, verbose=1).fit(X, Y)
-    line = capsys.readouterr().err
-    assert line.startswith("svm over linear, C 5")
-    assert "ended because the gap is at most tol" in line
 
 
 def fit_of_falling_losses(losses, ending="max_rounds"):
