@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.pipeline import make_pipeline
 
 from structboost import StructBoostTagger
 from structboost.text import TokenFeatures
@@ -103,22 +102,6 @@ def test_tokens_that_are_bare_in_training_too_are_nothing_strange():
         tagger.predict([[{}] * 3])
     with pytest.warns(UserWarning, match="'last'"):
         tagger.predict([[{"last": True}] * 3])
-
-
-def test_words_that_are_new_are_nothing_strange_where_their_features_are_known():
-    rng = np.random.default_rng(0)
-    letters = np.array(list("abcdefgh"))
-
-    def sentences(n):
-        return [["".join(rng.choice(letters, 5)) for _ in range(6)] for _ in range(n)]
-
-    X = sentences(40)
-    y = [["B-x" if word < "d" else "O" for word in sentence] for sentence in X]
-    pipeline = make_pipeline(TokenFeatures(), StructBoostTagger(C=10.0)).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for sentence in sentences(20):
-            pipeline.predict([sentence])
 
 
 def test_tokens_whose_vectors_are_known_are_nothing_strange():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -24,19 +22,19 @@ from structboost.inference import viterbi
 N = 24
 
 
-def _table() -> Any:
+def _table():
     return np.random.default_rng(0).normal(size=(N, 3))
 
 
-def _masked(x: Any) -> Any:
+def _masked(x):
     return np.ma.masked_array(x, x > 1)
 
 
-def _missing(x: Any) -> Any:
+def _missing(x):
     return np.where(x > 1, np.nan, x)
 
 
-def _trainers(task: Any) -> list[Any]:
+def _trainers(task):
     return [StructBoost(task, C=5.0, max_rounds=3), StructuredSVM(task, C=5.0, max_epochs=3)]
 
 
@@ -48,7 +46,7 @@ def _trainers(task: Any) -> list[Any]:
         StructBoost(BinaryTask(), C=5.0, max_rounds=3),
     ],
 )
-def test_list_of_masked_rows_is_a_table_with_missing_values(model: Any) -> None:
+def test_list_of_masked_rows_is_a_table_with_missing_values(model):
     X = _table()
     y = np.where(X[:, 0] > 0, 1, -1)
     expected = model.fit(_missing(X), y).predict(_missing(X))
@@ -58,7 +56,7 @@ def test_list_of_masked_rows_is_a_table_with_missing_values(model: Any) -> None:
 
 
 @pytest.mark.parametrize("as_inputs", [list, lambda X: [DecisionInput(x) for x in X]])
-def test_masked_features_of_decisions_are_missing(as_inputs: Any) -> None:
+def test_masked_features_of_decisions_are_missing(as_inputs):
     X = _table()
     costs = X + 3
     model = PredictThenOptimize(Choose(3, 1), C=5.0, max_rounds=5, random_state=0)
@@ -68,7 +66,7 @@ def test_masked_features_of_decisions_are_missing(as_inputs: Any) -> None:
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_trainers_refuse_masked_parts_and_labels(index: int) -> None:
+def test_trainers_refuse_masked_parts_and_labels(index):
     X = [_table()[:5] for _ in range(6)]
     Y = [(x[:, 0] > 0).astype(int) for x in X]
     hidden = [np.ma.masked_array(y, y > 0) for y in Y]
@@ -82,13 +80,13 @@ def test_trainers_refuse_masked_parts_and_labels(index: int) -> None:
             _trainers(task)[index].fit(inputs, outputs)
 
 
-def test_search_names_a_masked_entry() -> None:
+def test_search_names_a_masked_entry():
     scores = np.ma.masked_array(np.zeros((3, 2)), [[0, 0], [0, 1], [0, 0]])
     with pytest.raises(ValueError, match=r"emissions\[1, 1\] is masked"):
         viterbi(scores, np.zeros((2, 2)))
 
 
-def test_segmenter_refuses_masked_pixels_and_masks_that_are_none() -> None:
+def test_segmenter_refuses_masked_pixels_and_masks_that_are_none():
     pytest.importorskip("cv2")
     from structboost.segmentation import Segmenter
 

@@ -32,7 +32,7 @@ def names(Y):
     return [NAMES[row == 1].tolist() for row in Y]
 
 
-def test_all_forms_of_y_give_one_model(tmp_path):
+def test_all_forms_of_y_give_one_model():
     X, Y = data()
     fits = [
         StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(X[:100], y)
@@ -44,11 +44,9 @@ def test_all_forms_of_y_give_one_model(tmp_path):
     assert fits[1].classes_.tolist() == NAMES.tolist()
     assert fits[0].score(X, Y) == fits[1].score(X, names(Y)) == np.mean((found == Y).all(axis=1))
     assert fits[0].score(X[100:], Y[100:]) > 0.8
-    assert fits[0].history_[-1]["certified"]
-    assert len(list(fits[0].staged_predict(X))) == fits[0].n_iter_
-    fits[1].save(tmp_path / "model")
-    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
-    assert loaded.predict(X) == fits[1].predict(X)
+    # A set with a new label counts as wrong.
+    for new in ([(*labels, "zebra") for labels in names(found)], ["zebra"] * 200):
+        assert fits[1].score(X, new) == 0.0
 
 
 @pytest.mark.parametrize("options", [{}, {"objective": "l1_log_loss", "C": 30}])
@@ -70,12 +68,10 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
         np.where(Y > found, [1, 8, 1], Y < found)[150:].mean() for found in (costly_sets, sets)
     ]
     assert costs[0] < costs[1]
-    loaded = costly
-    for _ in range(2):
-        loaded.save(tmp_path / "model")
-        loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
-        assert loaded.predict(X) == costly.predict(X)
-        assert loaded.label_costs["dog"] == (8.0, 1.0)
+    costly.save(tmp_path / "model")
+    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+    assert loaded.predict(X) == costly.predict(X)
+    assert loaded.label_costs["dog"] == (8.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +102,7 @@ def test_wrong_costs_and_hierarchies_are_named(options, message):
 
 
 @pytest.mark.parametrize("loss", ["hamming", "subset", "f1"])
-def test_seen_sets_and_pairs_work_with_early_stopping(loss, tmp_path):
+def test_seen_sets_and_pairs_work_with_early_stopping(loss):
     X, Y = data(240)
     classifier = StructBoostMultiLabelClassifier(
         objective="hinge", C=30, loss=loss, outputs="seen", pairs=True, max_iter=8,
@@ -116,9 +112,6 @@ def test_seen_sets_and_pairs_work_with_early_stopping(loss, tmp_path):
     assert not (found[:, 0] & found[:, 1]).any()
     assert f1_score(Y[160:], found[160:], average="samples", zero_division=1.0) > 0.8
     assert classifier.decision_function(X).shape == (240, 6)
-    classifier.save(tmp_path / "model")
-    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
-    assert np.array_equal(loaded.predict(X), found)
 
 
 @pytest.mark.parametrize("is_name", [True, False])
@@ -134,9 +127,6 @@ def test_one_label_for_each_sample_gives_one_of_the_labels(is_name, tmp_path):
         assert found.dtype == y.dtype
         assert np.mean(found[100:] == y[100:]) == model.score(X[100:], y[100:]) > 0.85
         np.testing.assert_array_equal(list(model.staged_predict(X))[-1], found)
-    lists = StructBoostMultiLabelClassifier(**settings, outputs="seen")
-    lists.fit(X[:100], [[label] for label in y[:100].tolist()])
-    assert [label for (label,) in lists.predict(X)] == fit.predict(X).tolist()
     with pytest.raises(ValueError, match="hierarchy gives a sample several"):
         fit.set_params(hierarchy=[("animal", "cat")]).fit(X, y)
 
@@ -181,29 +171,26 @@ def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
     X, Y = data()
     kinds = [("animal", "cat"), ("animal", "dog"), ("pet", "cat"), ("alive", "animal")]
     settings = {"objective": "hinge", "C": 50, "max_iter": 10}
-    fitted = StructBoostMultiLabelClassifier(**settings, hierarchy=kinds)
+    model = StructBoostMultiLabelClassifier(**settings, hierarchy=kinds)
     with pytest.warns(UserWarning, match=r"hierarchy adds labels to \d+ of 100 sets of y"):
-        fitted.fit(X[:100], names(Y[:100]))
-    fitted.save(tmp_path / "model")
+        model.fit(X[:100], names(Y[:100]))
+    model.save(tmp_path / "model")
+    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+    assert loaded.predict(X) == model.predict(X)
+    assert set(loaded.hierarchy) == set(kinds)
     labels = ["alive", "animal", "cat", "dog", "fish", "pet"]
+    assert model.classes_.tolist() == labels
     animal = Y[:, 0] | Y[:, 1]
     closed = np.column_stack((animal, animal, Y, Y[:, 0]))
-    implied = [tuple(np.array(labels)[row == 1]) for row in closed]
-    for model in (fitted, StructBoostMultiLabelClassifier.load(tmp_path / "model")):
-        assert model.classes_.tolist() == labels
-        assert set(model.hierarchy) == set(kinds)
-        table = np.array([[label in row for label in labels] for row in model.predict(X)])
-        assert (table[:, 0] >= table[:, 1]).all()
-        assert (table[:, [1, 5]] >= table[:, [2]]).all()
-        assert model.score(X, implied) == np.mean((table == closed).all(axis=1)) > 0.7
-        # Sets that lack labels above theirs are never predicted.
-        given = np.pad(Y, ((0, 0), (2, 1)))
-        assert model.score(X, names(Y)) == np.mean((table == given).all(axis=1)) < 0.5
+    table = np.array([[label in row for label in labels] for row in model.predict(X)])
+    assert (table[:, [0, 1, 5]] >= table[:, [1, 2, 2]]).all()
+    assert (table == closed).all(axis=1).mean() > 0.7
+    # Sets that lack labels above theirs are never predicted.
+    bare = np.pad(Y, ((0, 0), (2, 1)))
+    assert model.score(X, names(Y)) == np.mean((table == bare).all(axis=1)) < 0.5
     by_index = [(labels.index(a), labels.index(b)) for a, b in kinds]
-    indexed = StructBoostMultiLabelClassifier(**settings, hierarchy=by_index).fit(
-        X[:100], given[:100]
-    )
-    assert np.array_equal(indexed.predict(X), table)
+    indexed = StructBoostMultiLabelClassifier(**settings, hierarchy=by_index)
+    assert np.array_equal(indexed.fit(X[:100], bare[:100]).predict(X), table)
 
 
 TREE = [("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
@@ -237,33 +224,30 @@ FORMS_OF_PAIRS = {
     "array": lambda pairs: np.array(pairs, object),
     "graph": lambda pairs: pytest.importorskip("networkx").DiGraph(pairs),
 }
-CLOSED = {"all": 1, "half": 2, "none": 1000}
 
 
 @pytest.mark.parametrize("form", FORMS_OF_PAIRS)
-@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("every", [1, 2, 1000])
 @pytest.mark.parametrize("as_given", [list, as_frame], ids=["lists", "frame"])
-def test_both_orders_of_pairs_are_told_apart_and_added_labels_are_counted(form, closed, as_given):
+def test_both_orders_of_pairs_are_told_apart_and_added_labels_are_counted(form, every, as_given):
     X, leaves = sets_of_leaves()
-    X, sets = X[1:], with_implied(leaves, CLOSED[closed])[1:]
+    X, sets = X[1:], with_implied(leaves, every)[1:]
     n_open = sum(map(ne, sets, with_implied(sets)))
     turned = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=FORMS_OF_PAIRS[form](TURNED))
     with pytest.raises(ValueError, match=r"hierarchy has pairs that seem to be \(child, parent\)"):
         turned.fit(X, as_given(sets))
-    model = StructBoostMultiLabelClassifier(max_iter=20, hierarchy=FORMS_OF_PAIRS[form](TREE))
+    model = StructBoostMultiLabelClassifier(max_iter=5, hierarchy=FORMS_OF_PAIRS[form](TREE))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, as_given(sets))
-    texts = [str(one.message) for one in caught if "hierarchy" in str(one.message)]
+    texts = [str(told.message) for told in caught if "hierarchy" in str(told.message)]
     assert len(texts) == (n_open > 0)
     assert all(f"to {n_open} of 59 sets" in text for text in texts)
     # Every metric compares with the sets as they are given.
-    predicted = as_frame(model.predict(X)).to_numpy() if as_given is list else model.predict(X)
-    right = (as_frame(sets).to_numpy() == predicted).all(axis=1).mean()
     scorer = structured_scorer(accuracy_score)
-    assert model.score(X, as_given(sets)) == scorer(model, X, as_given(sets)) == right
-    assert right <= 1.0 - n_open / 59
-    assert model.score(X, as_given(with_implied(sets))) > 0.9
+    right = model.score(X, as_given(sets))
+    assert scorer(model, X, as_given(sets)) == right <= 1.0 - n_open / 59
+    assert model.score(X, as_given(with_implied(sets))) > 0.8
 
 
 def test_pairs_that_imply_no_label_of_y_warn():
@@ -273,30 +257,21 @@ def test_pairs_that_imply_no_label_of_y_warn():
         model.fit(X, leaves)
 
 
-def test_marginals_are_probabilities_that_agree_with_the_hierarchy():
+@pytest.mark.parametrize(
+    "form", [{"hierarchy": [(0, 1), (0, 2)]}, {"outputs": "seen", "pairs": True}]
+)
+def test_marginals_are_probabilities_that_agree_with_the_sets(form):
     X, Y = data(400)
-    settings = {"objective": "l1_log_loss", "C": 100, "max_iter": 15, "random_state": 0}
     Y = np.column_stack((Y[:, 0] | Y[:, 1], Y))
-    kinds = [(0, 1), (0, 2)]
-    closed = StructBoostMultiLabelClassifier(hierarchy=kinds, **settings).fit(X[:200], Y[:200])
-    found = closed.predict_marginals(X)
-    assert (found[:, [0, 0]] >= found[:, 1:3]).all()
-    seen = StructBoostMultiLabelClassifier(outputs="seen", pairs=True, **settings)
-    for shares in (found, seen.fit(X[:200], Y[:200]).predict_marginals(X)):
-        assert shares.shape == Y.shape
-        loss = -np.mean(np.log(np.where(Y, shares, 1 - shares)[200:]))
-        assert loss < 0.6 * np.log(2)
-        sure = shares[200:] > 0.8
-        assert Y[200:][sure].mean() > 0.8
-
-
-def test_a_set_with_a_new_label_counts_as_wrong():
-    X, Y = data(100)
-    classifier = StructBoostMultiLabelClassifier(max_iter=3).fit(X, names(Y))
-    found = classifier.predict(X)
-    assert classifier.score(X, found) == 1.0
-    for new in ([(*labels, "zebra") for labels in found], ["zebra"] * 100):
-        assert classifier.score(X, new) == 0.0
+    model = StructBoostMultiLabelClassifier(
+        objective="l1_log_loss", C=100, max_iter=15, random_state=0, **form
+    )
+    shares = model.fit(X[:200], Y[:200]).predict_marginals(X)
+    assert shares.shape == Y.shape
+    assert (shares[:, [0, 0]] >= shares[:, 1:3] - 1e-9).all()
+    loss = -np.mean(np.log(np.where(Y, shares, 1 - shares)[200:]))
+    assert loss < 0.6 * np.log(2)
+    assert Y[200:][shares[200:] > 0.8].mean() > 0.8
 
 
 @pytest.mark.parametrize(

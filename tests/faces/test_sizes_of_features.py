@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,14 +36,12 @@ SQUARING = [
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("model", SQUARING, ids=repr)
-def test_features_whose_squares_are_no_numbers_are_refused(
-    model: Any, container: Any, size: float
-) -> None:
+def test_features_whose_squares_are_no_numbers_are_refused(model, container, size):
     with pytest.raises(TaskError, match=r"(features|values) up to .* scale"):
         model.fit(container(X * size), Y)
 
 
-def test_sparse_features_whose_likelihood_overflows_are_refused() -> None:
+def test_sparse_features_whose_likelihood_overflows_are_refused():
     model = StructBoostClassifier(objective="log_loss", weak_learner="linear", C=1.0)
     with pytest.raises(TaskError, match=r"features up to .* scale"):
         model.fit(sparse.csr_array(X * SIZES[0]), Y)
@@ -52,7 +49,7 @@ def test_sparse_features_whose_likelihood_overflows_are_refused() -> None:
 
 @pytest.mark.parametrize("objective", ["log_loss", "hinge"])
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_a_difference_of_two_values_may_overflow(container: Any, objective: str) -> None:
+def test_a_difference_of_two_values_may_overflow(container, objective):
     settings = {"C": 5.0} if objective == "hinge" else {}
     model = StructBoostClassifier(objective=objective, max_iter=3, **settings)
     signs = np.where(X[:, :1] > 0, 1.7e308, -1.7e308)
@@ -65,7 +62,7 @@ def test_a_difference_of_two_values_may_overflow(container: Any, objective: str)
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("weak", ["stump", "tree"])
-def test_other_learners_take_features_of_any_size(weak: str, size: float) -> None:
+def test_other_learners_take_features_of_any_size(weak, size):
     model = StructBoostClassifier(
         weak_learner=weak, objective="hinge", C=5.0, max_iter=5, random_state=0
     )
@@ -75,7 +72,7 @@ def test_other_learners_take_features_of_any_size(weak: str, size: float) -> Non
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("start", ["none", "least_squares"])
-def test_decisions_take_features_of_any_size(start: str, size: float) -> None:
+def test_decisions_take_features_of_any_size(start, size):
     model = PredictThenOptimize(Choose(3, 1), C=5.0, start=start, random_state=0)
     expected = model.fit(X, X + 3).predict_costs(X)
     assert np.allclose(model.fit(X * size, X + 3).predict_costs(X * size), expected, atol=1e-3)

@@ -16,7 +16,7 @@ from sklearn.metrics import (
     make_scorer,
     ndcg_score,
 )
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -84,17 +84,6 @@ def test_weights_of_sequences_count_for_their_tokens():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("face", "inputs", "y"), [(SETS, X, LISTS), (TAGGER, SEQUENCES, TAGS)])
-def test_searches_take_the_scorer(face, inputs, y):
-    for scoring in (structured_scorer("f1_macro"), structured_scorer(f1_score, average="micro")):
-        search = GridSearchCV(
-            face, {"max_iter": [1, 3]}, scoring=scoring, cv=KFold(2), error_score="raise"
-        ).fit(inputs, y)
-        assert search.best_score_ > 0.5
-        assert scoring(search, inputs, y) > 0.5
-
-
-@pytest.mark.slow
 def test_matrices_work_with_scorers_of_scikit_learn_and_pipelines():
     for y in (MATRIX, pd.DataFrame(MATRIX, columns=list("xyz"))):
         for scoring in ("f1_micro", make_scorer(f1_score, average="samples", zero_division=1.0)):
@@ -130,7 +119,6 @@ def test_the_scoring_of_a_fit_takes_names_for_lists_and_tags():
 
 def test_scorers_are_pickled_and_named():
     scorer = structured_scorer(f1_score, average="micro")
-    assert repr(scorer) == "structured_scorer('f1_score', average='micro')"
     assert pickle.loads(pickle.dumps(scorer)) == scorer
     for score, more, error, message in (
         ("no such", {}, ValueError, "not a scorer of scikit-learn"),
@@ -190,10 +178,3 @@ def test_the_ranker_of_pairs_scores_by_pairs_and_measures_name_what_they_do_not_
         ranker.score(X, grades)
     with pytest.raises(ValueError, match="same sample_weight, or take loss='pairs'"):
         ranker.score(X, grades > 0, sample_weight=np.arange(1.0, 91.0))
-
-
-def test_an_ndcg_of_long_lists_is_scored_though_it_is_not_trained():
-    ranker = StructBoostRanker(objective="hinge", C=10, loss="ndcg@5", max_iter=2)
-    ranker.fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
-    long = RNG.normal(size=(3200, 3))
-    assert 0 < ranker.score(long, np.digitize(long[:, 0], [-0.5, 0.5])) <= 1

@@ -379,7 +379,9 @@ def test_rounds_that_overfit_are_dropped():
     losses = {of["round"]: of["held_out_loss"] for of in model.history_ if "held_out_loss" in of}
     losses = {n: loss for n, loss in losses.items() if loss is not None}
     assert model.n_iter_ == 2 * min(losses, key=losses.get)
-    assert (model.ending_, model.learner_, model.C_) == ("held_out", "tree", np.inf)
+    assert (model.ending_, model.learner_, model.C_) == (
+        "held_out", "tree, stump", np.inf,
+    )  # fmt: skip
     assert len(model.history_) == model.model_.n_stages == model.n_iter_
     few = StructBoostTagger(max_iter=20, random_state=0).fit(X, Y).score(X_test, Y_test)
     assert model.score(X_test, Y_test) > few - 0.02

@@ -29,8 +29,8 @@ def sentences(n=60, seed=0):
 def test_they_learn_what_a_score_of_the_pair_alone_cannot():
     (X, y), (new, tags) = sentences(), sentences(60, seed=1)
     # A scorer predicts from rows that were read before.
-    settings = {"scoring": "accuracy", "weak_learner": "linear", "random_state": 0}
-    with_go = StructBoostTagger(transition_features=["go"], **settings).fit(X, y)
+    with_go = StructBoostTagger(transition_features=["go"], scoring="accuracy", random_state=0)
+    with_go.fit(X, y)
     without = StructBoostTagger(random_state=0).fit(X, y)
     assert with_go.score(new, tags) > 0.97
     assert max(entry["score"] for entry in with_go.C_path_) > 0.7
