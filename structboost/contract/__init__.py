@@ -5,8 +5,7 @@ import lazy_loader
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
     "listed_outputs": ["Marginals", "OutputCodes"],
-    "measures": ["SparseFeature"],
-    "parts": ["PartKind", "StackedParts"],
+    "parts": ["PartKind", "SparseFeature", "StackedParts"],
     "separation": ["Separation"],
     "task": ["Task"],
 }

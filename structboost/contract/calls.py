@@ -12,14 +12,16 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.exactness import check_pass
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import OF_ARGMAX, joint_features
-from structboost.contract.parts import StackedParts, of_kind
-from structboost.contract.results import (
+from structboost.contract.parts import (
     LARGEST,
+    OF_ARGMAX,
+    StackedParts,
     check_one_each,
     deeply_equal,
     hint,
+    joint_features,
     loss_of,
+    of_kind,
     refused_output,
     returned_none,
     shaped_array,

@@ -14,8 +14,14 @@ from structboost._typing import FloatArray
 from structboost.contract.calls import marginals, separation, slack_separation, stacked
 from structboost.contract.exactness import Probe, beaten, check_same_parts, size_of
 from structboost.contract.listed_outputs import OutputCodes
-from structboost.contract.parts import StackedParts, stack_parts
-from structboost.contract.results import SLIP, deep_copy, deeply_equal, loss_of
+from structboost.contract.parts import (
+    SLIP,
+    StackedParts,
+    deep_copy,
+    deeply_equal,
+    loss_of,
+    stack_parts,
+)
 from structboost.contract.separation import Separation, check_separation
 from structboost.contract.sum_probe import has_sums, probe_sums_of
 from structboost.contract.task import Task, check_is_task

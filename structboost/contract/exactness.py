@@ -17,15 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
-from structboost.contract.measures import FeatureRows, SparseFeature, measure_of
-from structboost.contract.parts import StackedParts
-from structboost.contract.results import (
+from structboost.contract.parts import (
     SLIP,
+    FeatureRows,
+    SparseFeature,
+    StackedParts,
     check_loss_of_truth,
     check_not_none,
     check_one_each,
     deeply_equal,
     loss_of,
+    measure_of,
     returned_none,
 )
 from structboost.contract.separation import (

@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.contract.measures import FeatureRows, SparseFeature, measure_of
-from structboost.contract.parts import StackedParts
-from structboost.contract.results import refused_output
+from structboost.contract.parts import (
+    FeatureRows,
+    SparseFeature,
+    StackedParts,
+    measure_of,
+    refused_output,
+)
 from structboost.errors import TaskError, TooManyOutputsError, on_example
 from structboost.validation import shown
 

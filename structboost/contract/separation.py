@@ -10,17 +10,20 @@ import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
-from structboost.contract.measures import OF_ARGMAX, SparseFeature, joint_features
-from structboost.contract.parts import StackedParts, of_kind
-from structboost.contract.results import (
+from structboost.contract.parts import (
     LARGEST,
+    OF_ARGMAX,
+    SparseFeature,
+    StackedParts,
     check_finite,
     check_loss_of_truth,
     check_not_none,
     check_one_each,
     finite_array,
     hint,
+    joint_features,
     loss_of,
+    of_kind,
 )
 from structboost.errors import TaskError, on_example
 from structboost.runtime.compiled import compiled

@@ -12,8 +12,7 @@ import numpy as np
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.calls import marginals
 from structboost.contract.listed_outputs import listed_batch
-from structboost.contract.measures import OF_ARGMAX, FeatureRows, joint_features
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import OF_ARGMAX, FeatureRows, StackedParts, joint_features
 from structboost.contract.task import Task
 from structboost.errors import TaskError, examples_numbered
 

@@ -23,15 +23,16 @@ from structboost.contract.listed_outputs import (
     OutputCodes,
     listed_batch,
 )
-from structboost.contract.measures import SparseFeature
 from structboost.contract.parts import (
     PartKind,
+    SparseFeature,
     StackedParts,
     check_declared,
     of_kind,
+    real_number,
+    shaped_array,
     stack_parts,
 )
-from structboost.contract.results import real_number, shaped_array
 from structboost.contract.separation import KeptTruth, Separation
 from structboost.errors import TaskError, note_examples, on_example
 from structboost.runtime.called_class import Described

@@ -26,7 +26,7 @@ from structboost.faces.columns import (
     codes_of,
     labels_of,
 )
-from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
+from structboost.faces.forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.faces.table_numbers import numbers_of
 from structboost.runtime.memory import check_memory
 from structboost.validation import lacks_and_has, shown

@@ -15,10 +15,9 @@ from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import normalized_regret, train
+from structboost.faces.base import estimator, plain_parameters, restored_parameters
 from structboost.faces.columns import FROM_DTYPE
-from structboost.faces.parameters import estimator
-from structboost.faces.saved import plain_parameters, restored_parameters
-from structboost.files.saved import SavedToFile
+from structboost.files.archive import SavedToFile
 from structboost.learners.registry import WeakLearners
 from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO

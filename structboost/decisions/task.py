@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.decisions.inputs import (

@@ -23,9 +23,9 @@ from structboost.export.onnx_graph import (
     used_channels,
 )
 from structboost.faces.columns import ColumnEncoding, RareCategories
+from structboost.faces.forms import frame_of
 from structboost.faces.linear import StructuredSVMClassifier
 from structboost.faces.multi_label import StructBoostMultiLabelClassifier
-from structboost.faces.table_forms import frame_of
 from structboost.faces.tables import TableFace
 from structboost.faces.tagger import StructBoostTagger
 from structboost.learners.active_feature import ActiveFeatureScores

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, PathName, override
+from structboost._typing import FloatArray, IntArray, PathName, override
 from structboost.contract.task import Task
-from structboost.errors import warn_user
-from structboost.faces.labels import without_learners
-from structboost.faces.parameters import estimator
+from structboost.errors import ModelFileError, warn_user
+from structboost.faces.labels import plain_classes, without_learners
 from structboost.faces.recipe import Fitted, Recipe
-from structboost.faces.saved import load_estimator, save_estimator
-from structboost.files.archive import whole_number
-from structboost.files.saved import LoadedFromFile
+from structboost.files.archive import DamagedFileError, LoadedFromFile, finite_number, whole_number
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners
-from structboost.model.ensemble import Ensemble
-from structboost.objectives.base import Formulation
+from structboost.model.ensemble import FORMAT, Ensemble, read_model
+from structboost.objectives.base import Formulation, SoftmaxLink
 from structboost.objectives.master import saved_temperature
-from structboost.objectives.values import OBJECTIVES, Objective
-from structboost.runtime.called_class import set_params
+from structboost.objectives.values import OBJECTIVES, Objective, flat_parameters
+from structboost.runtime.called_class import names_calls, set_params
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import Score, score_by
 from structboost.training.boosting import StructBoost
@@ -38,6 +39,216 @@ from structboost.validation import (
     is_same,
     shown,
 )
+
+T = TypeVar("T")
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+_HEADING = re.compile(r"\n(Parameters|Attributes|Examples)\n-+\n")
+# A heading such as ``tol : float``, and the indented lines below it.
+_ENTRY = re.compile(r"^(\w+) : .*(?:\n(?:[ ].*)?)*", re.MULTILINE)
+
+
+def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
+    """Turn annotated attributes of a class and of its parts into keyword-only parameters.
+
+    A class inherits the parameters of its bases with their defaults, and the entries of their
+    docstrings under *Parameters* and *Attributes*, unless it overrides them.  In signature and
+    docstring, the parameters of the class come before those of its bases.  *Examples* are not
+    inherited.  Parts are classes that only declare: their parameters and entries are those of the
+    class, and they are not among its bases.
+
+    A class with several objectives takes all parameters of these, too, each of which is None unless
+    it is set.
+    """
+
+    def decorate(cls: type[T]) -> type[T]:
+        annotations = inspect.get_annotations(cls)
+        for part in parts:
+            for name, of in inspect.get_annotations(part).items():
+                if name not in annotations:
+                    annotations[name] = of
+                    setattr(cls, name, getattr(part, name))
+        declared: Any = cls
+        flat: dict[str, list[str]] = {}
+        for objective in map(OBJECTIVES.__getitem__, vars(cls).get("_objectives", ())):
+            for name in objective.parameters():
+                if not hasattr(cls, name):
+                    flat.setdefault(name, []).append(objective.__name__)
+        for name in flat:
+            annotations[name] = Any
+            setattr(cls, name, None)
+        if flat:
+            declared._flat_names = tuple(flat)
+        cls.__annotations__ = annotations
+        decorated: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+        signature = inspect.signature(decorated.__init__)
+        of_self = signature.parameters["self"]
+        names = dict.fromkeys(
+            name
+            for base in decorated.__mro__
+            for name in inspect.get_annotations(base)
+            if name in signature.parameters
+        )
+        by_position = [n for n in names if signature.parameters[n].kind is not _KEYWORD]
+        names = dict.fromkeys((*by_position, *names))
+        ordered = [of_self, *(signature.parameters[name] for name in names)]
+        decorated.__init__.__signature__ = signature.replace(parameters=ordered)
+        texts = {
+            name: f"{name} : optional\n    Parameter of {', '.join(owners)} "
+            "(:mod:`structboost.objectives`)."
+            for name, owners in flat.items()
+        }
+        decorated.__doc__ = _documentation(decorated, parts, list(names), texts)
+        return names_calls(cls)
+
+    return decorate
+
+
+def _documentation(
+    cls: Any, parts: Sequence[type], parameters: Sequence[str], flat: dict[str, str]
+) -> str:
+    """Return the docstring of a class with the entries of its parts and its bases."""
+    summary, sections = _sections(cls)
+    examples = sections.pop("Examples", "")
+    cls._described = {}
+    for section in ("Parameters", "Attributes"):
+        entries: dict[str, str] = dict(flat) if section == "Parameters" else {}
+        for text in (*(_sections(part)[1] for part in reversed(parts)), sections):
+            entries |= {e[1]: e[0].rstrip() for e in _ENTRY.finditer(text.get(section, ""))}
+        cls._described[section] = entries
+    blocks = [summary.rstrip()]
+    for section in ("Parameters", "Attributes"):
+        entries = {}
+        for base in cls.__mro__:
+            entries = vars(base).get("_described", {}).get(section, {}) | entries
+        names = parameters if section == "Parameters" else sorted(entries)
+        blocks.append("\n".join((section, "-" * len(section), *(entries[name] for name in names))))
+    if examples:
+        blocks.append(f"Examples\n--------\n{examples.rstrip()}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _sections(cls: type) -> tuple[str, dict[str, str]]:
+    """Return the text of a docstring before its sections, and the sections by their headings."""
+    summary, *sections = _HEADING.split(inspect.cleandoc(cls.__doc__ or ""))
+    return summary, dict(zip(sections[::2], sections[1::2], strict=True))
+
+
+# Keys of the forms of tuples and dicts in files.
+_TUPLE, _DICT = "tuple", "dict"
+# Levels of lists in lists that a parameter in a file may have: what reads JSON has a limit too.
+_MOST_LEVELS = 100
+
+
+def save_estimator(face: Any, path: PathName) -> None:
+    """Write the model of an estimator to a file, with its parameters and facts in the metadata."""
+    check_is_fitted(face)
+    metadata = {
+        **face.model_.metadata,
+        "estimator": type(face).__name__,
+        "parameters": plain_parameters(flat_parameters(face)),
+    }
+    if hasattr(face, "classes_"):
+        metadata |= plain_classes(face.classes_)
+    replace(face.model_, metadata={**metadata, **face._facts()}).save(path)
+
+
+def load_estimator(cls: Any, path: PathName) -> Any:
+    """Read an estimator from a file, whose metadata may be damaged."""
+    model = read_model(path)
+    facts = model.metadata
+    if facts.get("estimator") != cls.__name__:
+        name = facts.get("estimator", facts.get("trainer", "StructBoost"))
+        raise ModelFileError(f"{path} holds a {name} model; load it with that class.")
+    with FORMAT.damage(path):
+        loaded = cls(**restored_parameters(facts["parameters"]))
+        loaded.model_ = model
+        loaded._restore(facts)
+    return loaded
+
+
+def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that a file can hold, for :func:`restored_parameters`."""
+    plain = {}
+    for name, value in parameters.items():
+        with suppress(TypeError):
+            plain[name] = _plain(value)
+    return plain
+
+
+def restored_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters from a file, with tuples and dicts as they were."""
+    return {name: _restored(value) for name, value in plain.items()}
+
+
+def _plain(value: Any, n_levels: int = _MOST_LEVELS) -> Any:
+    """Return a value as JSON holds it, or raise TypeError if it cannot, or is nested too deeply.
+
+    Sets and arrays become lists.  A tuple is ``{"tuple": items}``, and a dict ``{"dict": pairs}``,
+    because its keys need not be strings.
+    """
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    plain = partial(_plain, n_levels=n_levels - 1)
+    if n_levels and isinstance(value, list):
+        return [plain(item) for item in value]
+    if n_levels and type(value) is tuple:
+        return {_TUPLE: [plain(item) for item in value]}
+    if n_levels and isinstance(value, dict):
+        return {_DICT: [[plain(key), plain(item)] for key, item in value.items()]}
+    raise TypeError(f"{shown(value)} is not plain")
+
+
+def _restored(value: Any) -> Any:
+    """Return the value that :func:`_plain` took."""
+    if isinstance(value, list):
+        return [_restored(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1 and isinstance(items := value.get(_TUPLE), list):
+        return tuple(map(_restored, items))
+    pairs = value.get(_DICT)
+    if len(value) != 1 or not isinstance(pairs, list):
+        raise DamagedFileError(f"a parameter is {shown(value)}")
+    return {_restored(key): _restored(item) for key, item in pairs}
+
+
+def saved_link(values: Any) -> SoftmaxLink | None:
+    """Return the link of a saved classifier, or None if it has no probabilities."""
+    if values is None:
+        return None
+    pair = [finite_number(value, "link to probabilities") for value in values]
+    if len(pair) != 2:
+        raise DamagedFileError(f"its link to probabilities is {shown(values)}")
+    return SoftmaxLink(*pair)
+
+
+def saved_names(names: Any, n_features: int) -> list[str] | None:
+    """Return the names of features in a file, if there are any, and check that none is missing."""
+    if names is None:
+        return None
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or len(names) != n_features:
+        raise DamagedFileError(f"its features have the names {shown(names)}")
+    return list(names)
+
+
+def saved_indices(indices: Any, n_features: int) -> IntArray:
+    """Return the indices of features in a file, and check that each is of one."""
+    return np.array(
+        [
+            whole_number(index, "index of a feature", low=0, high=n_features - 1)
+            for index in indices
+        ],
+        np.int64,
+    )
+
 
 # Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = (

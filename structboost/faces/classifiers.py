@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 
 from structboost._typing import AnyArray, FloatArray, override
 from structboost.contract.task import Task
-from structboost.faces.base import facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts, saved_link
 from structboost.faces.columns import Columns
 from structboost.faces.labels import (
     classes_in_place,
@@ -38,9 +38,7 @@ from structboost.faces.objectives import (
     checked_parameters,
     recipe_of,
 )
-from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.saved import saved_link
 from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
 from structboost.files.archive import DamagedFileError
 from structboost.learners.label_augmented import LabelAugmented
@@ -53,7 +51,7 @@ from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
-from structboost.tasks.taxonomy import TaxonomyTask, saved_tree
+from structboost.tasks.hierarchical import TaxonomyTask, saved_tree
 from structboost.training.boosting import Callback
 from structboost.training.examples import BinnedTable
 from structboost.validation import checked_choice, rows_of

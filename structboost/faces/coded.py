@@ -11,8 +11,8 @@ import numpy as np
 
 from structboost._typing import AnyArray, override
 from structboost.contract.task import Task
+from structboost.faces.base import estimator
 from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
-from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 from structboost.objectives.base import Formulation

@@ -13,7 +13,7 @@ import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.errors import warn_user
-from structboost.faces.table_forms import frame_of, shape_of
+from structboost.faces.forms import frame_of, shape_of
 from structboost.files.archive import DamagedFileError, finite_number, whole_number
 from structboost.learners.binning import MOST_CATEGORIES
 from structboost.validation import (

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
+from structboost.faces.base import estimator
 from structboost.faces.columns import FROM_DTYPE, categorical_columns
+from structboost.faces.forms import frame_of
 from structboost.faces.labelled_parts import (
     Form,
     PartTable,
@@ -25,8 +27,6 @@ from structboost.faces.labelled_parts import (
     hstack,
     rows_at,
 )
-from structboost.faces.parameters import estimator
-from structboost.faces.table_forms import frame_of
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import balanced_parts_of_groups, cross_fit
 from structboost.validation import (

@@ -15,9 +15,8 @@ from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.faces.columns import FROM_DTYPE, by_name, categorical_columns, labels_of
+from structboost.faces.forms import checked_form, frame_of, is_of_dicts, shape_of
 from structboost.faces.labels import label_sets, label_vector
-from structboost.faces.sequence_forms import is_of_dicts
-from structboost.faces.table_forms import checked_form, frame_of, shape_of
 from structboost.faces.table_numbers import check_outputs, check_width, numbers_of
 from structboost.faces.tokens import TokenReader, tag_indices
 from structboost.validation import first_unusable, shown

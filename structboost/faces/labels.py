@@ -18,13 +18,13 @@ from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import ConstantPredictionWarning, warn_user
-from structboost.faces.table_forms import check_small, frame_of
+from structboost.faces.forms import check_small, frame_of
 from structboost.files.archive import DamagedFileError
 from structboost.learners.stump import StumpTable
 from structboost.model.ensemble import Ensemble, KindEnsemble, plain_functions
 from structboost.tasks.base import merge_repeated_rows
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
-from structboost.tasks.taxonomy import TaxonomyTask, label_tree
+from structboost.tasks.hierarchical import TaxonomyTask, label_tree
 from structboost.validation import (
     check_class_weight,
     check_finite,

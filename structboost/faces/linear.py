@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, FloatArray, PathName, override
+from structboost.faces.base import estimator, load_estimator, save_estimator
 from structboost.faces.columns import FROM_DTYPE, Columns
 from structboost.faces.labels import (
     classification_examples,
@@ -22,8 +23,6 @@ from structboost.faces.labels import (
     score,
     zero_function,
 )
-from structboost.faces.parameters import estimator
-from structboost.faces.saved import load_estimator, save_estimator
 from structboost.faces.tables import (
     column_attributes,
     later_table,
@@ -31,8 +30,7 @@ from structboost.faces.tables import (
     table_contributions,
     training_table,
 )
-from structboost.files.archive import DamagedFileError
-from structboost.files.saved import LoadedFromFile
+from structboost.files.archive import DamagedFileError, LoadedFromFile
 from structboost.learners.contributions import Contributions
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import Ensemble, weights_of

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
-from structboost.faces.base import facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import (
     FORMS,
     check_lengths,
@@ -34,7 +34,6 @@ from structboost.faces.objectives import (
     checked_parameters,
     recipe_of,
 )
-from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tables import (
     TableFace,

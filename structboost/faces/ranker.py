@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
-from structboost.faces.base import facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import label_vector
 from structboost.faces.objectives import (
     HINGE,
@@ -25,7 +25,6 @@ from structboost.faces.objectives import (
     named_learners,
     recipe_of,
 )
-from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tables import (
     TableFace,

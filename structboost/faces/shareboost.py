@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from structboost._typing import override
+from structboost.faces.base import estimator
 from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
-from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Recipe
 from structboost.learners.pricing import FreeSign
 from structboost.learners.registry import WeakLearners

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.errors import warn_user
-from structboost.faces.table_forms import (
+from structboost.faces.forms import (
     check_exact,
     check_whole_number_exact,
     frame_of,

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
-from structboost.faces.base import BoostedFace
+from structboost.faces.base import BoostedFace, estimator
 from structboost.faces.columns import (
     FROM_DTYPE,
     ColumnEncoding,
@@ -24,9 +24,8 @@ from structboost.faces.columns import (
     codes_of,
     labels_of,
 )
-from structboost.faces.parameters import estimator
+from structboost.faces.forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.faces.recipe import Recipe
-from structboost.faces.table_forms import checked_form, frame_of, is_sparse, shape_of
 from structboost.faces.table_numbers import (
     check_width,
     empty_rows,

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.faces.base import facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts, saved_indices
 from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
     HINGE,
@@ -24,9 +24,7 @@ from structboost.faces.objectives import (
     objective_of,
     recipe_of,
 )
-from structboost.faces.parameters import estimator
 from structboost.faces.recipe import Examples, Problem
-from structboost.faces.saved import saved_indices
 from structboost.faces.step_features import StepFeatures, TokenWeights, chosen_columns
 from structboost.faces.tag_prediction import (
     TagPrediction,

@@ -17,8 +17,7 @@ from scipy import sparse
 
 from structboost._typing import BoolArray, FloatArray, IntArray, ShortArray
 from structboost.errors import warn_user
-from structboost.faces.sequence_forms import is_real
-from structboost.faces.table_forms import EXACT
+from structboost.faces.forms import EXACT, is_real
 from structboost.validation import shown
 
 # Indices of features, rows of tokens, and the values (n_rows, n_features) that these have.

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import warn_user
-from structboost.faces.saved import saved_indices, saved_names
-from structboost.faces.sequence_forms import (
+from structboost.faces.base import saved_indices, saved_names
+from structboost.faces.forms import (
     dicts_of_frame,
     is_numeric,
     listed_sequences,

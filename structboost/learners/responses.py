@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, override
-from structboost.contract.measures import SparseFeature
+from structboost.contract.parts import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds
 from structboost.learners.terms import Terms

@@ -15,7 +15,7 @@ from structboost.learners.tree_table import Pair, PairTables
 from structboost.plotting.curves import check_fitted, plain
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
-from structboost.tasks.taxonomy import TaxonomyTask
+from structboost.tasks.hierarchical import TaxonomyTask
 from structboost.validation import checked_list, is_whole, shown
 
 _MAX_FEATURES = 6

@@ -24,9 +24,18 @@ from structboost.validation import (
     is_whole,
     shown,
 )
-from structboost.vision.drawing import WHITE, blank, class_colours, draw_label, sheet
-from structboost.vision.drawing import legend as names_on_colours
-from structboost.vision.images import Pixels, as_rgb, checked_image, resized
+from structboost.vision.images import (
+    WHITE,
+    Pixels,
+    as_rgb,
+    blank,
+    checked_image,
+    class_colours,
+    draw_label,
+    resized,
+    sheet,
+)
+from structboost.vision.images import legend as names_on_colours
 
 _TINT = 0.45  # weight of a class's colour in its pixels
 _FADE = 0.45  # factor of the background's brightness

@@ -23,6 +23,7 @@ from structboost.files.archive import (
     ArchiveFormat,
     Array,
     Header,
+    LoadedFromFile,
     Part,
     Schema,
     below,
@@ -30,7 +31,6 @@ from structboost.files.archive import (
     prefixed,
     whole_number,
 )
-from structboost.files.saved import LoadedFromFile
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls

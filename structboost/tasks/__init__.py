@@ -8,13 +8,12 @@ _NAMES = {
     "chain": ["ChainTask", "Stretch", "labelled_stretches"],
     "classes": ["BinaryTask", "CodedTask", "EnumeratedTask", "MulticlassTask"],
     "graph": ["GraphInput", "GraphTask"],
-    "hierarchical": ["HierarchicalMultiLabelTask"],
+    "hierarchical": ["HierarchicalMultiLabelTask", "TaxonomyTask"],
     "matching": ["CandidatePairs", "MatchingTask"],
     "multi_label": ["MultiLabelTask"],
     "ranking": ["RankingTask"],
     "segments": ["SegmentTask"],
     "spanning_tree": ["SpanningTreeTask"],
     "superpixel_crf": ["SuperpixelCRFTask"],
-    "taxonomy": ["TaxonomyTask"],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -13,6 +13,7 @@ from .classes import MulticlassTask as MulticlassTask
 from .graph import GraphInput as GraphInput
 from .graph import GraphTask as GraphTask
 from .hierarchical import HierarchicalMultiLabelTask as HierarchicalMultiLabelTask
+from .hierarchical import TaxonomyTask as TaxonomyTask
 from .matching import CandidatePairs as CandidatePairs
 from .matching import MatchingTask as MatchingTask
 from .multi_label import MultiLabelTask as MultiLabelTask
@@ -20,4 +21,3 @@ from .ranking import RankingTask as RankingTask
 from .segments import SegmentTask as SegmentTask
 from .spanning_tree import SpanningTreeTask as SpanningTreeTask
 from .superpixel_crf import SuperpixelCRFTask as SuperpixelCRFTask
-from .taxonomy import TaxonomyTask as TaxonomyTask

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import real_array

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, override
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example

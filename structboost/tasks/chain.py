@@ -11,8 +11,7 @@ import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
 from structboost.inference.chain import Sequences, best_tags, sums_of_tags

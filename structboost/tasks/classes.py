@@ -12,8 +12,7 @@ from scipy.special import logsumexp
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals, OutputCodes
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 from structboost.inference.arguments import not_negative, real_array

@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts, stack_parts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts
 from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import whole_array
 from structboost.inference.graph import (

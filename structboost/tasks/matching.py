@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind
+from structboost.contract.parts import PartKind, SparseFeature
 from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import real_array

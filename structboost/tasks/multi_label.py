@@ -11,8 +11,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.listed_outputs import Marginals
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError, on_example
 from structboost.inference.arguments import not_negative

@@ -9,8 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts, stack_parts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example

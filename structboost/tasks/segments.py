@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
 from structboost.inference.segments import best_segments, cut_of

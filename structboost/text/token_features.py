@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import IntArray, PathName, override
 from structboost.errors import ModelFileError
-from structboost.faces.sequence_forms import listed_sequences
-from structboost.files.archive import ArchiveFormat, Array, Part, Schema
-from structboost.files.saved import LoadedFromFile
+from structboost.faces.forms import listed_sequences
+from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part, Schema
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.text.schemes import check_ordered

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, PathName, override
 from structboost.errors import ConstantPredictionWarning, ModelFileError
-from structboost.faces.sequence_forms import (
+from structboost.faces.forms import (
     dicts_of_frame,
     listed_sequences,
     listed_tags,
@@ -28,11 +28,11 @@ from structboost.files.archive import (
     ArchiveFormat,
     Array,
     DamagedFileError,
+    LoadedFromFile,
     Part,
     Schema,
     whole_number,
 )
-from structboost.files.saved import LoadedFromFile
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import cross_fit

@@ -19,18 +19,21 @@ from structboost.validation import (
     is_whole,
     shown,
 )
-from structboost.vision.drawing import (
+from structboost.vision.images import (
     BLACK,
     COLOURS,
     WHITE,
     Colour,
+    Pixels,
+    as_rgb,
     blank,
+    checked_image,
     draw_label,
     label_size,
     legend,
+    letter_boxed,
     sheet,
 )
-from structboost.vision.images import Pixels, as_rgb, checked_image, letter_boxed
 
 TRUTH_NAME, TRUTH_COLOUR = "truth", WHITE
 _LOST_COLOUR = COLOURS[4]

@@ -25,8 +25,7 @@ from structboost.runtime.registry import require
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.video import VideoError
 from structboost.validation import checked_list, checked_numbers, shown
-from structboost.vision.drawing import COLOURS
-from structboost.vision.images import Pixels
+from structboost.vision.images import COLOURS, Pixels
 
 
 @dataclass

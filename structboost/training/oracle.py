@@ -10,8 +10,7 @@ import numpy as np
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.calls import separation
 from structboost.contract.exactness import LastOutputs
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import SparseFeature, StackedParts
 from structboost.files.archive import Array, DamagedFileError, Part, Schema, below
 from structboost.learners.responses import BlockMeasure, block_measure
 from structboost.learners.terms import Terms

@@ -18,7 +18,7 @@ from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.errors import ModelFileError, TaskError
-from structboost.files.saved import SavedToFile
+from structboost.files.archive import SavedToFile
 from structboost.model.ensemble import (
     FORMAT,
     Ensemble,

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from structboost.contract.results import deeply_equal
+from structboost.contract.parts import deeply_equal
 from structboost.errors import InterruptedFitWarning
 from tests.battery.checked_face import behaviour, same, shortened, unequal
 from tests.helpers.broken_calls import (

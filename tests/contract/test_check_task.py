@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from structboost import StructBoost
 from structboost.contract.calls import predictions, separation
 from structboost.contract.check_task import check_task
-from structboost.contract.parts import PartKind, StackedParts
-from structboost.contract.results import deeply_equal
+from structboost.contract.parts import PartKind, StackedParts, deeply_equal
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.errors import TaskError, UnsureOutputWarning

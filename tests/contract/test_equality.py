@@ -5,9 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from structboost.contract.measures import SparseFeature
-from structboost.contract.parts import StackedParts
-from structboost.contract.results import deep_copy, deeply_equal
+from structboost.contract.parts import SparseFeature, StackedParts, deep_copy, deeply_equal
 
 
 class Holder:

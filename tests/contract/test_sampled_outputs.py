@@ -8,7 +8,7 @@ import pytest
 
 from structboost.contract import check_task as checks
 from structboost.contract.check_task import check_task, mixture
-from structboost.contract.results import deep_copy, deeply_equal
+from structboost.contract.parts import deep_copy, deeply_equal
 from structboost.contract.task import Task
 from structboost.errors import SampledOutputsWarning, TaskError
 from structboost.tasks.ranking import PairOrder

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import structboost.faces
 from structboost import MultiBoostMOClassifier, StructBoost, StructBoostClassifier
 from structboost.faces import recipe
-from structboost.faces.parameters import estimator
+from structboost.faces.base import estimator
 from structboost.runtime.called_class import parameters_of
 
 FACES = [getattr(structboost.faces, name) for name in structboost.faces.__all__]

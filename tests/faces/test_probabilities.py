@@ -20,7 +20,7 @@ from structboost import (
     ShareBoostClassifier,
     StructBoostClassifier,
 )
-from structboost.faces.saved import saved_link
+from structboost.faces.base import saved_link
 from structboost.files import DamagedFileError
 from structboost.learners import StumpFamily
 from structboost.learners.pricing import BestChannel

@@ -14,8 +14,8 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
+from structboost.faces.base import plain_parameters, restored_parameters
 from structboost.faces.columns import Columns
-from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.archive import DamagedFileError
 from tests.helpers.damaged_files.kinds import plain
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost.contract.measures import SparseFeature
+from structboost.contract.parts import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
 from structboost.learners.linear_function import FunctionResponses

@@ -24,7 +24,7 @@ from structboost import (
     check_task,
 )
 from structboost.contract import SparseFeature, StackedParts
-from structboost.contract.results import deeply_equal
+from structboost.contract.parts import deeply_equal
 from structboost.tasks import (
     BoxOverlapTask,
     BoxTable,

@@ -16,8 +16,7 @@ from structboost import (
     TaxonomyTask,
 )
 from structboost.objectives import Exponential
-from structboost.tasks.hierarchical import read_hierarchy
-from structboost.tasks.taxonomy import label_tree, saved_tree
+from structboost.tasks.hierarchical import label_tree, read_hierarchy, saved_tree
 
 networkx = pytest.importorskip("networkx")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from structboost import MatchingTask
-from structboost.contract.results import deeply_equal
+from structboost.contract.parts import deeply_equal
 from tests.helpers.task_problems import task_problems
 
 PROBLEMS = task_problems(6)

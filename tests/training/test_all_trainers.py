@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from structboost import StructBoost, StructuredSVM
-from structboost.contract.results import deeply_equal
+from structboost.contract.parts import deeply_equal
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.objectives import NormBoundedHinge
 from structboost.runtime import fitted_state
