@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 from structboost import (
     PredictThenOptimize,
@@ -22,19 +22,19 @@ from structboost.decisions import (
     DecisionInput,
     GridPath,
     Knapsack,
+    LinearProgram,
     PredictThenOptimizeTask,
     SolvedBy,
 )
 from structboost.errors import TaskError
-from structboost.validation import shown
 
 ROUTES = GridPath(2, 3)
 
 
 def all_routes():
-    """The three paths of the grid, from the solver at costs that force each."""
-    signs = np.array(list(itertools.product((0.0, 1.0), repeat=ROUTES.n_items)))
-    return np.array([z for z in signs if ROUTES.is_feasible(z)])
+    """List the three paths of the grid."""
+    choices = np.array([*itertools.product((0.0, 1.0), repeat=ROUTES.n_items)])
+    return choices[[*map(ROUTES.is_feasible, choices)]]
 
 
 def cheapest_route(costs):
@@ -62,7 +62,8 @@ def wares(n=10, seed=0):
 @pytest.mark.parametrize("features", ["instance", "items", "both"])
 def test_the_decision_task_passes_check_task(features):
     items, values = wares()
-    task = PredictThenOptimizeTask(Knapsack([1, 2, 3, 2, 1], 4), features)
+    problem = LinearProgram([[1, 2, 3, 2, 1]], [4])
+    task = PredictThenOptimizeTask(problem, features)
     X = {
         "instance": items[:, :, 0],
         "items": items,
@@ -83,7 +84,7 @@ def test_instances_may_have_problems_of_their_own():
     alone = [PredictThenOptimizeTask(x.problem, "items").best_decisions([x.items], [v])[0]
              for x, v in zip(X, values, strict=True)]  # fmt: skip
     for shared, single in zip(Y, alone, strict=True):
-        np.testing.assert_array_equal(shared.chosen, single.chosen)
+        assert_array_equal(shared.chosen, single.chosen)
     with pytest.raises(TaskError, match="has no problem"):
         task.best_decisions([items[0]], values[:1])
 
@@ -104,7 +105,7 @@ def test_the_hinge_is_the_spo_plus_loss_ties_included(maximize):
     best = np.array([y.chosen for y in Y])
     spo_plus = ((costs - 2 * predicted) @ routes.T).max(axis=1)
     spo_plus += 2 * (predicted * best).sum(axis=1) - (costs @ routes.T).min(axis=1)
-    np.testing.assert_allclose(separation.violations(scores), spo_plus, atol=1e-12)
+    assert_allclose(separation.violations(scores), spo_plus, atol=1e-12)
     # It bounds the regret of the decision at the predicted costs, and is 0 at the true ones.
     decided = task.argmax_batch(X, scores)
     regret = [task.loss(y, z) for y, z in zip(Y, decided, strict=True)]
@@ -112,38 +113,9 @@ def test_the_hinge_is_the_spo_plus_loss_ties_included(maximize):
     assert spo_plus[2] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_equally_good_decisions_have_no_regret():
-    X, costs = travel()
-    task = PredictThenOptimizeTask(ROUTES)
-    y = task.best_decisions(X, costs)[0]
-    assert [task.loss(y, y._replace(chosen=z)) for z in all_routes()] == [0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("features", ["instance", "items"])
-def test_separation_of_all_instances_equals_that_of_each(features):
-    items, values = wares()
-    task = PredictThenOptimizeTask(Knapsack([1, 2, 3, 2, 1], 4), features)
-    X = items if features == "items" else items[:, :, 0]
-    Y = task.best_decisions(X, values)
-    kind = next(iter(task.kinds))
-    shape = (-1, task.kinds[kind].n_channels)
-    rows = np.random.default_rng(3).normal(size=values.shape).reshape(shape)
-    scores = StackedParts({kind: rows}, task.stack(X).offsets)
-    separation = task.separate(X, Y, scores)
-    single = super(PredictThenOptimizeTask, task).separate(X, list(Y), scores)
-    np.testing.assert_allclose(separation.losses, single.losses, atol=1e-12)
-    np.testing.assert_array_equal(separation.indptr[kind], single.indptr[kind])
-    for a, b in zip(separation.differences[kind], single.differences[kind], strict=True):
-        np.testing.assert_allclose(a, b)
-
-
 def test_wrong_costs_and_solver_errors_name_the_instance():
     X, costs = travel()
     task = PredictThenOptimizeTask(ROUTES)
-    bad = costs.copy()
-    bad[3, 2] = np.nan
-    with pytest.raises(TaskError, match=r"costs of X\[3\] have nan for item 2"):
-        task.best_decisions(X, bad)
     with pytest.raises(TaskError, match=r"costs of X\[0\] have shape \(4,\)"):
         task.best_decisions(X, costs[:, :4])
     with pytest.raises(ValueError, match="one row each"):
@@ -164,30 +136,18 @@ def test_wrong_costs_and_solver_errors_name_the_instance():
             task.best_decisions(X, costs)
 
 
-def test_an_error_of_a_solver_at_negative_costs_has_a_note_on_them():
-    def refuses(costs):
-        if (costs < 0).any():
-            raise RuntimeError("negative weights?")
-        return cheapest_route(costs)
-
-    assert refuses(np.ones(ROUTES.n_items)).any()
-    with pytest.raises(RuntimeError, match="negative weights") as caught:
-        SolvedBy(refuses).solve(-np.ones(ROUTES.n_items))
-    assert "costs of either sign" in caught.value.__notes__[0]
-
-
 def test_wrong_arguments_of_the_decision_task_are_named():
-    for problem in (3, Choose):
-        with pytest.raises(TypeError, match=f"problem is {re.escape(shown(problem))}"):
-            PredictThenOptimizeTask(problem)
+    for message, problem, settings in (
+        ("problem is 3", 3, {}),
+        ("problem is <class", Choose, {}),
+        ("has 5 items, and there are 6 costs", Choose(5, 2), {"n_items": 6}),
+        ("n_items is None", cheapest_route, {}),
+        ("choose one of", ROUTES, {"features": "nodes"}),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            PredictThenOptimizeTask(problem, **settings)
     with pytest.raises(TypeError, match="solve is 3"):
         SolvedBy(3)
-    with pytest.raises(ValueError, match=r"has 5 items, and there are 6 costs"):
-        PredictThenOptimizeTask(Choose(5, 2), n_items=6)
-    with pytest.raises(ValueError, match="n_items is None"):
-        PredictThenOptimizeTask(cheapest_route)
-    with pytest.raises(ValueError, match="choose one of"):
-        PredictThenOptimizeTask(ROUTES, "nodes")
     assert PredictThenOptimizeTask(AcyclicPath([(0, 1)], 0, 1)).kinds["instance"].n_channels == 1
 
 
@@ -263,8 +223,6 @@ def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
     X, costs = rng.normal(size=(5, 3)), rng.normal(size=(5, 6))
     before = costs.copy()
     PredictThenOptimizeTask(sorts, n_items=6).best_decisions(X, costs)
-    np.testing.assert_array_equal(costs, before)
+    assert_array_equal(costs, before)
     with pytest.raises(TaskError, match=r"solve returned None; .*shape \(6,\)"):
         SolvedBy(lambda c: None).solve(costs[0])
-    with pytest.raises(TaskError, match=r"solve returned \(array.*shape \(6,\)"):
-        SolvedBy(lambda c: (np.zeros(6), 0.0)).solve(costs[0])

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from structboost import BinnedTable, Checkpoint, MulticlassTask, RankingTask, StructBoost
-from structboost.errors import CheckpointError, EmptyModelWarning
+from structboost.errors import CheckpointError
 from structboost.learners.pricing import CodeWord
 from structboost.objectives import Exponential
 from structboost.objectives.master import RestrictedMaster
@@ -14,7 +14,7 @@ from structboost.objectives.one_slack import OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.cut_program import CutPool
 from structboost.validation import SparseRows
-from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.damaged_files.archives import array_of, crafted, header_of
 from tests.training.test_engines import classes, what_was_learned
 
 
@@ -92,17 +92,7 @@ def test_resumed_run_drops_idle_columns_at_the_same_round(monkeypatch, tmp_path)
         assert what_was_learned(resumed) == what_was_learned(unbroken)
 
 
-def test_an_empty_model_with_a_checkpoint_says_which_C_is_large_enough(tmp_path):
-    X, y = classes(150)
-    trainer = StructBoost(MulticlassTask(3), C=0.1, checkpoint=tmp_path / "run.npz")
-    with pytest.warns(EmptyModelWarning, match="Take C well above"):
-        trainer.fit(X, y)
-    assert trainer.history_[-1]["smallest_C"] > 0.1
-    with pytest.warns(EmptyModelWarning, match="Take C well above"):
-        trainer.fit(X, y)
-
-
-def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
+def test_foreign_checkpoints_are_refused(tmp_path):
     X, y = classes(200)
     path = tmp_path / "run.npz"
     trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=3, tol=1e-4, checkpoint=path)
@@ -110,11 +100,6 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path):
     for other, labels in ((clone(trainer).set_params(C=3.0), y), (trainer, np.roll(y, 1))):
         with pytest.raises(CheckpointError, match="other data or parameters; remove it"):
             other.fit(X, labels)
-    whole = path.read_bytes()
-    for content in (b"", whole[:-10], whole[:2000] + bytes(50) + whole[2050:]):
-        path.write_bytes(content)
-        with pytest.raises(CheckpointError, match="or is damaged"):
-            trainer.fit(X, y)
     model.save(path)
     with pytest.raises(CheckpointError, match="not a checkpoint of structboost"):
         trainer.fit(X, y)
@@ -142,9 +127,7 @@ def test_bad_checkpoint_parameters_raise_errors(changes, message):
     ("values", "error", "message"),
     [
         ({"path": 3}, TypeError, "path is 3; give the path of a file"),
-        ({"path": ""}, ValueError, "path is empty; give the path of a file"),
         ({"rounds": 0}, ValueError, "rounds is 0"),
-        ({"rounds": 2.0}, ValueError, r"rounds is 2\.0; give a whole number"),
         ({"seconds": "x"}, TypeError, "seconds is 'x'; give a finite number"),
         ({"seconds": None}, ValueError, "neither rounds nor seconds"),
     ],
@@ -215,22 +198,6 @@ def test_fewer_rounds_than_a_checkpoint_holds_are_refused(tmp_path):
     assert len(trainer.set_params(max_rounds=4).fit(X, y).history_) == 4
 
 
-def put(name, value):
-    def change(header, arrays):
-        arrays[name] = np.full_like(arrays[name], value)
-
-    return change
-
-
-def number(value, *names):
-    def change(header, arrays):
-        for name in names[:-1]:
-            header = header[name]
-        header[names[-1]] = value
-
-    return change
-
-
 def bounds_up(header, arrays):
     header["bound"] = header["history"][-1]["bound"] = 1e9
 
@@ -238,39 +205,38 @@ def bounds_up(header, arrays):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (put("master/multipliers", -7.0), "multipliers' has entries out of their range"),
-        (put("master/models/x/channels", 10**9), "channels' has entries out of their range"),
-        (put("master/models/x/sizes", 1), "more or fewer terms"),
-        (put("master/numbers", 0), "not in order"),
-        (put("master/known_cuts", 1), "products of a cut twice"),
-        (put("master/weights", 3.0), "its risk is not that of its weights"),
-        (put("columns/live", 0), "a column twice"),
-        (number(5, "columns", 0, 1, 0, 1), "its channel is 5"),
-        (number(1000, "columns", 0, 1, 0, 0), "its learner is 1000"),
+        (array_of("master/multipliers", -7.0), "multipliers' has entries out of their range"),
+        (array_of("master/models/x/channels", 10**9), "channels' has entries out of their range"),
+        (array_of("master/models/x/sizes", 1), "more or fewer terms"),
+        (array_of("master/numbers", 0), "not in order"),
+        (array_of("master/known_cuts", 1), "products of a cut twice"),
+        (array_of("master/weights", 3.0), "its risk is not that of its weights"),
+        (array_of("columns/live", 0), "a column twice"),
+        (header_of(5, "columns", 0, 1, 0, 1), "its channel is 5"),
+        (header_of(1000, "columns", 0, 1, 0, 0), "its learner is 1000"),
         (
             lambda header, arrays: arrays.update({"columns/live": arrays["columns/live"] + 10**6}),
             "columns that it does not have",
         ),
-        (number("z", "columns", 0, 0), "KeyError"),
-        (put("stage_numbers", 1000), "columns that it does not hold"),
+        (header_of("z", "columns", 0, 0), "KeyError"),
+        (array_of("stage_numbers", 1000), "columns that it does not hold"),
         (lambda header, arrays: arrays.pop("master/idle"), "lacks the array 'master/idle'"),
-        (number(1e9, "bound"), "bound is not that of its last round"),
+        (header_of(1e9, "bound"), "bound is not that of its last round"),
         (bounds_up, "its bound is"),
-        (number(0.0, "master", "risk"), "its risk is not that of its weights"),
-        (number(-1.0, "master", "step"), "its step is"),
-        (number("x", "exhausted"), "its exhausted is"),
-        (number([], "history"), "shape"),
-        (number(10**9, "learners", "x", 0, 0), "its feature is"),
-        (number(10**9, "learners", "x", 0, 4), "its bin is"),
-        (number(0.5, "learners", "x", 0, 1), "none of these features"),
+        (header_of(0.0, "master", "risk"), "its risk is not that of its weights"),
+        (header_of(-1.0, "master", "step"), "its step is"),
+        (header_of("x", "exhausted"), "its exhausted is"),
+        (header_of([], "history"), "shape"),
+        (header_of(10**9, "learners", "x", 0, 0), "its feature is"),
+        (header_of(10**9, "learners", "x", 0, 4), "its bin is"),
+        (header_of(0.5, "learners", "x", 0, 1), "none of these features"),
     ],
 )
 def test_crafted_checkpoints_are_refused(change, message, crafted_run, tmp_path):
     X, y, content = crafted_run
     path = tmp_path / "run.npz"
-    header, arrays = taken_apart(content)
-    change(header, arrays)
-    path.write_bytes(put_together(header, arrays, sealed=True))
+    path.write_bytes(content)
+    crafted(path, change)
     with pytest.raises(CheckpointError, match=message) as refused:
         StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
     assert "run.npz" in str(refused.value)

@@ -1,13 +1,14 @@
-"""Paths of files: what cannot be written or read is refused before any work, in every face."""
+"""Paths that cannot be written or read are refused before any work, in every face."""
 
 from __future__ import annotations
 
+import errno
 import os
-import pathlib
 import socket
 import stat
 import sys
-import warnings
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,65 +16,47 @@ import pytest
 from structboost import (
     BinnedTable,
     Checkpoint,
-    MultiBoostClassifier,
     MulticlassTask,
-    PredictThenOptimize,
-    ShareBoostClassifier,
     StructBoost,
-    StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
-    StructBoostTagger,
-    StructuredSVM,
-    StructuredSVMClassifier,
     load_model,
     save_report,
 )
-from structboost.decisions import ShortestPath
 from structboost.errors import ModelFileError
-from structboost.files.atomic_write import whole_file, write_whole
+from structboost.files.atomic_write import (
+    OutputError,
+    check_folder,
+    check_outputs,
+    check_overwrites_none,
+    check_writable,
+    whole_file,
+    write_whole,
+)
 from structboost.segmentation.image_files import ImageFileError, read_photograph
 from structboost.tracking import VideoWriter
+from tests.battery.behaviours_of_state import _load
+from tests.battery.checked_face import Face
+from tests.battery.table_of_faces import all_faces
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, links and modes of POSIX")
 NO_ROOT = pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() == 0, reason="root may write everything"
 )
-rng = np.random.default_rng(0)
-X = rng.normal(size=(40, 2))
+X = np.random.default_rng(0).normal(size=(40, 2))
 Y = (X[:, 0] > 0).astype(int)
-EDGES = [(0, 1), (1, 3), (0, 2), (2, 3)]
-
-
-def faces():
-    """Yield a fitted object of each face that can be saved, and what loads it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for face, y in (
-            (StructBoostClassifier(max_iter=2), Y),
-            (MultiBoostClassifier(max_rounds=2), Y),
-            (ShareBoostClassifier(max_rounds=2), Y),
-            (StructuredSVMClassifier(max_epochs=2), Y),
-            (StructBoostRanker(max_iter=2), Y),
-            (StructBoostMultiLabelClassifier(max_iter=2), np.column_stack((Y, 1 - Y))),
-        ):
-            yield face.fit(X, y), type(face).load
-        tagger = StructBoostTagger(max_iter=2).fit([X[:20], X[20:]], [Y[:20], Y[20:]])
-        yield tagger, StructBoostTagger.load
-        problem = ShortestPath(EDGES, 0, 3)
-        costs = np.abs(rng.normal(size=(40, 4)))
-        decisions = PredictThenOptimize(problem, C=1.0).fit(X, costs)
-        yield decisions, lambda path: PredictThenOptimize.load(path, problem)
-        trainer = StructBoost(MulticlassTask(2), C=10, max_rounds=2).fit(X, Y)
-        yield trainer, lambda path: StructBoost.load(path, MulticlassTask(2))
-        svm = StructuredSVM(MulticlassTask(2), C=1.0).fit(X, Y)
-        yield svm, lambda path: StructuredSVM.load(path, MulticlassTask(2))
-        yield trainer.model_, load_model
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return list(faces())
+    """A fitted object of each kind that can be saved, and what loads it."""
+    names = (
+        "StructBoostClassifier", "MultiBoostClassifier", "ShareBoostClassifier",
+        "StructuredSVMClassifier", "StructBoostMultiLabelClassifier", "StructBoostRanker",
+        "StructBoostTagger", "TwoStageTagger", "TokenFeatures", "PredictThenOptimize", "Segmenter",
+        "StructBoost, binary", "StructuredSVM, binary",
+    )  # fmt: skip
+    faces = [Face(*all_faces()[name]) for name in names]
+    pairs = [(face.model(), partial(_load, face)) for face in faces]
+    return [*pairs, (pairs[-2][0].model_, load_model)]
 
 
 @POSIX
@@ -119,17 +102,6 @@ def test_every_face_names_a_path_that_cannot_be_written_or_read(fitted, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_strings_paths_and_relative_paths_name_the_same_file(fitted, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for i, (face, load) in enumerate(fitted):
-        face.save(f"model{i}")
-        first = pathlib.Path(f"model{i}").read_bytes()
-        face.save(tmp_path / f"model{i}")
-        assert (tmp_path / f"model{i}").read_bytes() == first
-        load(f"model{i}")
-        load(tmp_path / f"model{i}")
-
-
 def test_files_that_are_empty_cut_or_foreign_are_no_models(fitted, tmp_path):
     fitted[0][0].save(tmp_path / "whole")
     content = (tmp_path / "whole").read_bytes()
@@ -166,11 +138,14 @@ def test_a_link_that_leads_to_itself_and_a_socket_are_refused(tmp_path):
 
 
 @POSIX
-def test_a_link_to_a_file_that_is_not_there_yet_gets_it(tmp_path):
-    (tmp_path / "link").symlink_to("file")
-    write_whole(tmp_path / "link", b"1")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "file").read_bytes() == b"1"
+def test_a_link_to_a_file_that_may_not_be_there_yet_gets_it(tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to("far/file")
+    for content in (b"1", b"2"):
+        write_whole(tmp_path / "link", content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "far" / "file").read_bytes() == content
+    assert len([*tmp_path.rglob("*")]) == 3
 
 
 @POSIX
@@ -241,3 +216,84 @@ def test_tables_videos_and_pictures_name_a_bad_path_before_they_work(tmp_path):
             BinnedTable.open(path)
     with pytest.raises(ImageFileError, match="is a pipe, a device or the like"):
         read_photograph(tmp_path / "pipe.png")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_target_that_can_be_written_is_left_as_it_is(tmp_path):
+    (tmp_path / "old").write_text("old")
+    for name in ("old", "new"):
+        check_writable(tmp_path / name)
+    assert names(tmp_path) == ["old"]
+    assert (tmp_path / "old").read_text() == "old"
+
+
+def test_targets_that_cannot_be_written_are_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, message in (
+        (tmp_path, "is a folder; give the name of a file"),
+        (tmp_path / "none" / "x", "give a path in a folder that exists"),
+        (tmp_path / "file" / "x", "give a path in a folder that exists"),
+        (Path("/dev/null"), "not a regular file"),
+        (tmp_path / ("x" * 300), "cannot be written"),
+    ):
+        with pytest.raises(OutputError, match=rf"^--json .*{message}"):
+            check_writable(path, "--json")
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_read_only_disk_is_detected_by_writing(number, tmp_path, monkeypatch):
+    """Permissions say nothing of read-only disks; and root, who may run this, has them all."""
+
+    def refuses(self, *_, **__):
+        raise OSError(number, os.strerror(number), str(self))
+
+    monkeypatch.setattr(Path, "open", refuses)
+    with pytest.raises(OutputError, match=os.strerror(number)):
+        check_writable(tmp_path / "x")
+
+
+def test_a_target_behind_a_link_is_what_is_checked(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "none" / "x")
+    with pytest.raises(OutputError, match="none/x cannot be written"):
+        check_writable(tmp_path / "link")
+
+
+def test_inputs_are_not_overwritten_under_any_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data").mkdir()
+    Path("data/a").write_text("a")
+    Path("soft").symlink_to("data/a")
+    os.link("data/a", "hard")
+    Path("folder").symlink_to("data")
+    for target in (
+        "data/a",
+        "data/../data/a",
+        str(tmp_path / "data/a"),
+        "soft",
+        "hard",
+        "folder/a",
+    ):
+        with pytest.raises(OutputError, match="would overwrite data/a, which is read"):
+            check_outputs({"--out": Path(target)}, [Path("data/a")])
+    # Neither is there yet: they are told apart by where they will be.
+    with pytest.raises(OutputError, match="--json folder/b is also the file of --boxes"):
+        check_outputs({"--boxes": Path("data/b"), "--json": Path("folder/b")})
+    check_outputs(
+        {"--boxes": Path("data/b"), "--json": Path("data/c"), "--out": None},
+        [Path("data/a"), Path("none")],
+    )
+    check_overwrites_none([Path("data/b")], [Path("data/a")], "--out")
+
+
+def test_folders_are_made_and_files_in_their_place_refused(tmp_path):
+    check_folder(tmp_path / "a" / "b")
+    assert names(tmp_path / "a" / "b") == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"--out .*file is a file; give a folder"):
+        check_folder(tmp_path / "file", "--out")
+    with pytest.raises(OutputError, match="cannot be created"):
+        check_folder(tmp_path / "file" / "inner", "--out")

@@ -19,7 +19,6 @@ from sklearn.datasets import load_iris
 
 from structboost import (
     MultiBoostCWClassifier,
-    MultiBoostMOClassifier,
     StructBoostClassifier,
     StructuredSVMClassifier,
 )
@@ -102,17 +101,9 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
             },
         ),
         (
-            StructBoostClassifier,
-            {
-                "objective": "hinge", "C": 5.0, "tol": 0.125, "formulation": "m_slack",
-                "max_iter": 2,
-            },
-        ),
-        (
             MultiBoostCWClassifier,
             {"C": 64.0, "tol": 0.125, "max_rounds": 3, "tau_max": 2, "random_state": 0},
         ),
-        (MultiBoostMOClassifier, {"theta": 4.0, "tol": 0.125, "max_rounds": 2, "random_state": 0}),
         (StructuredSVMClassifier, {"C": 2.0, "tol": 0.25, "max_epochs": 30, "random_state": 0}),
     ],
 )  # fmt: skip

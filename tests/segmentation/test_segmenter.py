@@ -1,21 +1,29 @@
-"""The segmenter: training, prediction, files, and the inputs that it takes or refuses."""
+"""Segmenters of photographs and of strokes, from training to outlines at full size."""
 
 from __future__ import annotations
 
-from functools import partial
+import runpy
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
-from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from structboost.segmentation import CRFSettings, LabelMap, Segmenter, UnarySettings
+from structboost.segmentation import (
+    CRFSettings,
+    LabelMap,
+    Segmenter,
+    StrokeSegmenter,
+    UnarySettings,
+    make_synthetic_images,
+)
 from structboost.segmentation.crf import unary_potentials
-from structboost.segmentation.descriptors import describe
+from structboost.segmentation.image_files import resized_mask
+from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
-from structboost.segmentation.synthetic_images import make_synthetic_images
 from tests.helpers.photographs import QUICK, agreement
 
 MADE, FRESH = make_synthetic_images(8), make_synthetic_images(3, random_state=7)
@@ -36,17 +44,13 @@ def fitted():
 
 
 def equal(model, other, image=FRESH.images[0]):
-    np.testing.assert_array_equal(model.predict_proba(image), other.predict_proba(image))
-    np.testing.assert_array_equal(model.predict(image), other.predict(image))
+    assert_array_equal(model.predict_proba(image), other.predict_proba(image))
+    assert_array_equal(model.predict(image), other.predict(image))
 
 
 @pytest.mark.slow
-def test_segmenter_is_an_estimator_of_scikit_learn_that_files_keep(trained):
+def test_masks_and_scores_of_a_segmenter_are_those_of_its_file(trained):
     segmenter, path = trained
-    again = clone(segmenter)
-    assert again.get_params() == segmenter.get_params()
-    assert not hasattr(again, "crf_model_")
-    assert "Segmenter(" in repr(segmenter.set_params(n_segments=100))
     assert agreement(segmenter, FRESH) > 0.95
     last, loaded = segmenter.history_[-1], Segmenter.load(path)
     assert (last["cross_fitted"], last["certified"], last["gap"] < 1) == (True, False, True)
@@ -55,11 +59,11 @@ def test_segmenter_is_an_estimator_of_scikit_learn_that_files_keep(trained):
     in_turn = segmenter.predict_in_turn(FRESH.images)
     for image, truth, mask in zip(FRESH.images, FRESH.masks, in_turn, strict=True):
         equal(loaded, segmenter, image)
-        np.testing.assert_array_equal(mask, segmenter.predict(image))
+        assert_array_equal(mask, segmenter.predict(image))
         counts += confusion(truth, mask, 2)
         probabilities = segmenter.predict_proba(image)
-        np.testing.assert_allclose(probabilities.sum(axis=2), 1.0, rtol=1e-5)
-        np.testing.assert_array_equal(probabilities.argmax(axis=2), mask)
+        assert_allclose(probabilities.sum(axis=2), 1.0, rtol=1e-5)
+        assert_array_equal(probabilities.argmax(axis=2), mask)
     expected = SegmentationScores(counts).mean_iou
     assert segmenter.score(FRESH.images, FRESH.masks) == pytest.approx(expected)
     sure = probabilities.max(axis=2) > 0.99  # which they are nearly everywhere
@@ -87,27 +91,7 @@ def test_segmenter_of_scribbles_extends_them_over_the_image(learner, tmp_path):
         with pytest.raises(ValueError, match=message):
             segmenter.predict(image, wrong)
     segmenter.save(tmp_path / "m")
-    np.testing.assert_array_equal(Segmenter.load(tmp_path / "m").predict(image, strokes), found)
-
-
-@pytest.mark.slow
-def test_segmenter_predicts_at_the_size_of_any_image(trained):
-    for shape in ((1, 1, 3), (1, 40, 3), (700, 30, 3)):
-        image = np.random.default_rng(0).integers(0, 256, size=shape).astype(np.uint8)
-        assert trained[0].predict(image).shape == shape[:2]
-
-
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [
-        ("n_segments", 60.5), ("longest", -3), ("C", "auto"), ("random_state", None),
-        ("n_jobs", 0), ("crf", {}), ("unaries", 3), ("superpixels", 5), ("meaning", "coins"),
-        ("cache", 3), ("verbose", "yes"),
-    ],
-)  # fmt: skip
-def test_a_bad_parameter_is_named_before_the_work(parameter, value):
-    with pytest.raises((ValueError, TypeError), match=f"{parameter} is"):
-        quick(**{parameter: value}).fit(IMAGES, MASKS)
+    assert_array_equal(Segmenter.load(tmp_path / "m").predict(image, strokes), found)
 
 
 @pytest.mark.slow
@@ -119,7 +103,7 @@ def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     wrong[(found == 1) & (np.arange(found.shape[1]) <= columns[0])] = 2
     corrected = segmenter.predict(image, wrong)
     assert (corrected[wrong == 2] == 0).mean() > 0.9
-    np.testing.assert_array_equal(segmenter.predict(image, 0 * wrong), found)
+    assert_array_equal(segmenter.predict(image, 0 * wrong), found)
 
 
 THREE = [np.arange(48 * 48).reshape(48, 48) % 3] * 4
@@ -145,85 +129,44 @@ def test_pairs_that_no_model_can_learn_from_are_named(arguments, message):
         quick().fit(**{"images": IMAGES, "masks": MASKS} | arguments)
 
 
+@pytest.mark.parametrize("name", ["images", "masks"])
 @pytest.mark.parametrize(
-    ("image", "message"),
+    ("message", "listed"),
     [
-        (IMAGE.astype(int), r"image is int64 .*values from 0 to 255"),
-        (IMAGE / 255, r"np\.rint\(255 \* image\)"),
-        (IMAGE.tolist(), "one image"),
-        ([IMAGE], "one image"),
-        (IMAGE[None], "one image"),
-        (Path("a.png"), r"image is 'a\.png'; read the file first"),
-        (None, "image is object of shape"),
+        ("give a list", iter),
+        ("one picture; give a list", lambda pictures: pictures[0]),
+        ("There are", lambda pictures: pictures[:3]),
+        (r"\[2\] is 'a\.png'; read", lambda pictures: [*pictures[:2], "a.png", pictures[3]]),
     ],
 )
-def test_other_pictures_are_refused_with_the_remedy(fitted, image, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        fitted.predict(image)
-
-
-LISTS = {
-    "give a list": [
-        lambda pictures: dict(enumerate(pictures)),
-        iter,
-        lambda pictures: "abcd",
-        lambda pictures: None,
-        lambda pictures: Image.fromarray(pictures[0]),
-    ],
-    "one picture; give a list": [lambda pictures: pictures[0]],
-    "There are": [lambda pictures: pictures[:3]],
-    r"\[2\] (is object|has shape)": [lambda pictures: [*pictures[:2], None, pictures[3]]],
-    r"\[2\] is 'a\.png'; read": [lambda pictures: [*pictures[:2], "a.png", pictures[3]]],
-}
-
-
-@pytest.mark.parametrize("name", ["images", "masks"])
-@pytest.mark.parametrize("message", LISTS)
-def test_other_lists_are_refused_and_the_old_model_stays(name, message, fitted):
-    before = dict(vars(fitted))
-    for listed in LISTS[message]:
-        pairs = {"images": IMAGES, "masks": MASKS}
-        pairs[name] = listed(pairs[name])
-        calls = [partial(fitted.fit, **pairs), partial(fitted.score, **pairs)]
-        if name == "images" and message != "There are":
-            calls.append(partial(fitted.predict_in_turn, pairs[name]))
-        for call in calls:
-            with pytest.raises((TypeError, ValueError), match=message):
-                list(call())
-    assert vars(fitted) == before
+def test_other_lists_are_refused(name, message, listed, fitted):
+    pairs = {"images": IMAGES, "masks": MASKS}
+    pairs[name] = listed(pairs[name])
+    for call in (fitted.fit, fitted.score):
+        with pytest.raises((TypeError, ValueError), match=message):
+            call(**pairs)
 
 
 @pytest.mark.slow
-def test_equal_pictures_of_any_type_have_equal_masks(fitted):
-    alpha = np.full(IMAGE.shape[:2], 255, np.uint8)
-    for image in (Image.fromarray(IMAGE), np.asfortranarray(IMAGE), np.dstack((IMAGE, alpha))):
-        np.testing.assert_array_equal(fitted.predict(image), fitted.predict(IMAGE))
-    for images, masks in (
-        (tuple(IMAGES), [mask.tolist() for mask in MASKS]),
-        (np.stack(IMAGES), [mask > 0 for mask in MASKS]),
-        (list(map(Image.fromarray, IMAGES)), list(map(Image.fromarray, MASKS))),
-        (IMAGES, 255 * np.stack(MASKS)),
-    ):
-        equal(quick().fit(images, masks), fitted, IMAGE)
+def test_pictures_and_masks_of_any_type_are_taken_and_others_refused(fitted):
+    image = Image.fromarray(IMAGE)
+    assert_array_equal(fitted.predict(image), fitted.predict(IMAGE))
+    with pytest.raises(ValueError, match=r"np\.rint\(255 \* image\)"):
+        fitted.predict(IMAGE / 255)
+    equal(quick().fit([*map(Image.fromarray, IMAGES)], 255 * np.stack(MASKS)), fitted, IMAGE)
     # The meaning determines which of two values is the object.
     masks = [np.where(mask, 4, 9).astype(np.uint8) for mask in MASKS]
-    usual = quick().fit(IMAGES, masks)
-    assert usual.meaning_.classes == (4, 9)
     turned = quick(meaning=LabelMap(classes=(9, 4))).fit(IMAGES, masks)
     equal(turned, fitted, IMAGE)
-    assert not np.array_equal(usual.predict(IMAGE), turned.predict(IMAGE))
 
 
 @pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained, monkeypatch):
-    segmenter, image = trained[0], describe(MADE.images[4], 300)
     found = []
-    for threads in (1, 2, 4):
+    for threads in (1, 4):
         with threadpool_limits(threads, user_api="blas"):
-            found.append(segmenter._segmented(image, MADE.images[4], None))
-    for mask, probabilities in found[1:]:
-        np.testing.assert_array_equal(mask, found[0][0])
-        np.testing.assert_array_equal(probabilities, found[0][1])
+            found.append(trained[0].predict_proba(MADE.images[4]))
+    assert_array_equal(*found)
     seen = []
 
     def watched(*arguments, **settings):
@@ -251,3 +194,102 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     assert np.mean(np.array(found) == np.array(masks)) > 0.7
     with pytest.raises(ValueError, match=r"scribbles separates object .* model has 3 classes"):
         loaded.predict(MADE.images[0], MADE.scribbles[0])
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "draw_strokes.py"
+BY_STROKES = StrokeSegmenter(n_segments=300)
+
+
+def test_strokes_cut_out_an_object_of_their_colour():
+    made = make_synthetic_images(4, random_state=5)
+    found = [BY_STROKES.predict(i, s) for i, s in zip(made.images, made.scribbles, strict=True)]
+    assert np.mean([f == m for f, m in zip(found, made.masks, strict=True)]) > 0.93
+    mask, probabilities = BY_STROKES.mask_and_probabilities(made.images[0], made.scribbles[0])
+    assert_array_equal(mask, found[0])
+    assert_array_equal(probabilities.argmax(axis=2), mask)
+
+
+def test_strokes_use_paths_where_colours_are_equal():
+    """Two discs of one colour on grey: the one with the stroke is the object."""
+    y, x = np.indices((100, 200))
+    image = np.full((100, 200, 3), 128, np.uint8)
+    discs = [np.hypot(x - centre, y - 50) < 30 for centre in (50, 150)]
+    image[discs[0] | discs[1]] = (200, 40, 40)
+    strokes = np.zeros((100, 200), np.uint8)
+    strokes[48:52, 40:60], strokes[48:52, 140:160], strokes[5, 10:190] = 1, 2, 2
+    found = BY_STROKES.predict(image, strokes)
+    assert (found[discs[0]] == 1).mean() > 0.95
+    assert (found[discs[1]] == 0).mean() > 0.95
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (5, 300), (700, 40)])
+def test_stroke_segmenter_accepts_images_of_any_size(shape):
+    image = np.random.default_rng(0).integers(0, 256, size=(*shape, 3)).astype(np.uint8)
+    strokes = np.zeros(shape, np.uint8)
+    strokes[:, 0], strokes[:, -1] = 1, 2
+    assert StrokeSegmenter(30, longest=500).predict(image, strokes).shape == shape
+    with pytest.raises(ValueError, match="needs strokes on the object"):
+        BY_STROKES.predict(image, np.minimum(strokes, 1))
+    with pytest.raises(ValueError, match="one size"):
+        BY_STROKES.predict(image, strokes[:, 1:])
+
+
+def test_the_window_of_the_example_draws_corrects_and_segments():
+    image = np.full((60, 90, 3), 90, np.uint8)
+    image[20:40, 30:60] = (220, 180, 30)
+    strokes = runpy.run_path(str(EXAMPLE))["Strokes"](image)
+
+    def stroke(down, up, *places):
+        for event, place in zip((down, cv2.EVENT_MOUSEMOVE, up), places, strict=True):
+            strokes.mouse(event, *place)
+
+    left = cv2.EVENT_LBUTTONDOWN, cv2.EVENT_LBUTTONUP
+    right = cv2.EVENT_RBUTTONDOWN, cv2.EVENT_RBUTTONUP
+    stroke(*left, (36, 30), (45, 30), (54, 30))
+    assert strokes.mask is None
+    stroke(*left, (9, 6), (40, 6), (80, 6))  # by mistake
+    strokes.undo()
+    stroke(*right, (9, 6), (40, 6), (80, 6))
+    truth = np.zeros((60, 90), np.uint8)
+    truth[20:40, 30:60] = 1
+    assert (strokes.mask == truth).mean() > 0.97
+    assert (strokes.picture()[6, 40] == (235, 50, 50)).all()
+    strokes.undo()
+    assert strokes.mask is None
+
+
+def scene(n_classes):
+    """Discs of several colours on grey, with noise, and their mask: 240 x 360 pixels."""
+    y, x = np.indices((240, 360))
+    mask = np.zeros((240, 360), np.uint8)
+    for k in range(1, n_classes):
+        mask[np.hypot(x - 110 * k, y - 120) < 52] = k
+    colours = np.array([(128, 128, 128), (200, 60, 60), (60, 60, 200)])
+    noise = np.random.default_rng(0).normal(scale=60.0, size=(240, 360, 3))
+    return np.clip(colours[mask] + noise, 0, 255).astype(np.uint8), mask
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("times", [4, 7])
+def test_refined_outlines_follow_the_photograph(n_classes, times):
+    image, truth = scene(n_classes)
+    coarse = resized_mask(truth, (240 // times, 360 // times))
+    nearest = resized_mask(coarse, truth.shape)
+    found = refine_mask(image, coarse)
+    assert (nearest != truth).sum() > 150
+    assert (found != truth).sum() < 0.25 * (nearest != truth).sum()
+    assert set(np.unique(found)) == set(range(n_classes))
+
+
+def test_refinement_keeps_masks_without_outlines_or_of_full_size():
+    image, truth = scene(2)
+    assert refine_mask(image, truth) is truth
+    assert_array_equal(refine_mask(image, truth[:60, :30] * 0), 0 * truth)
+    tiny = np.array([[0, 3]], np.uint8)
+    assert refine_mask(image[:2, :5], tiny).shape == (2, 5)
+    strokes = np.zeros_like(truth)
+    strokes[118:122, 90:130], strokes[10:14] = 1, 2
+    segmenter = StrokeSegmenter(200, longest=90)
+    coarse = segmenter.segment(segmenter.prepare(image), strokes)[0]
+    found = segmenter.predict(image, strokes)
+    assert (found != truth).sum() < 0.3 * (coarse != truth).sum()

@@ -1,4 +1,4 @@
-"""Thinning of models of all libraries and of functions: certificates, limits, errors."""
+"""Thinned models of all libraries have certificates, also where their leaves are fitted anew."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax, softmax
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
@@ -25,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from structboost import thin
 from structboost.errors import NotThinnedWarning
+from structboost.thinning.leaf_refit import RIDGE, LeafAdditions, added_scores, refitted_leaves
 from structboost.thinning.library_trees import LibraryTrees
 
 LABELS = np.array(["ant", "bee", "cat"])
@@ -119,10 +121,9 @@ def test_boosters_after_early_stopping_count_labels_from_0(make):
     of_model, of_booster = (thin(m, X[160:], y[160:], n_trees=12) for m in (model, booster))
     assert of_model.n_trees_before == 3 * n_rounds
     assert of_booster.classes_.tolist() == [0, 1, 2]
-    if make is lightgbm:
-        assert (of_booster.predict_proba(X) == of_model.predict_proba(X)).all()
-    else:  # a Booster of XGBoost predicts by all rounds
-        assert of_booster.n_trees_before == 3 * booster.num_boosted_rounds()
+    if make is xgboost:  # its Booster predicts by all rounds
+        n_rounds = booster.num_boosted_rounds()
+    assert of_booster.n_trees_before == 3 * n_rounds
 
 
 def test_model_of_the_base_class_of_catboost_is_thinned():
@@ -301,10 +302,8 @@ def of_other_start():
         ({"margin": -1.0}, "margin is -1.0"),
         ({"n_trees": 0}, "n_trees is 0"),
         ({"tol": 1.5}, "tol is 1.5"),
-        *(
-            ({"model": lambda model=model: model}, "give a fitted classifier of LightGBM")
-            for model in (LogisticRegression(), RandomForestRegressor(5), "model", [], None)
-        ),
+        ({"model": partial(RandomForestRegressor, 5)}, "give a fitted classifier of LightGBM"),
+        ({"model": list}, "give a fitted classifier of LightGBM"),
         ({"model": lambda: make_pipeline(StandardScaler(), histograms())}, "give its last step"),
         ({"model": of_other_start}, "init=None"),
         *(
@@ -329,3 +328,74 @@ def test_rows_in_the_format_of_another_library_are_refused_by_name():
         thin(fitted("forest")[0], matrix, [0] * 20)
     with pytest.raises(TypeError, match="unlabelled is a DMatrix"):
         thin(*fitted("forest"), unlabelled=matrix)
+
+
+N_ROWS, N_TREES, N_LEAVES, N_CLASSES = 30, 4, 3, 3
+
+
+def problem(seed, has_channels):
+    rng = np.random.default_rng(seed)
+    leaves = rng.integers(N_LEAVES, size=(N_TREES, N_ROWS))
+    scored = np.ones((N_TREES, N_CLASSES), bool)
+    if has_channels:
+        scored = np.arange(N_TREES)[:, None] % N_CLASSES == np.arange(N_CLASSES)
+    trees = np.sort(rng.permutation(N_TREES)[:3])
+    scores = rng.normal(size=(N_ROWS, N_CLASSES))
+    targets = rng.dirichlet(np.ones(N_CLASSES), N_ROWS)
+    return leaves, scored, trees, scores, targets, rng.uniform(0.1, 1.0, N_ROWS)
+
+
+def dense_objective(leaves, scored, trees, scores, targets, row_weights):
+    """Objective over a vector of the additions to all leaves and classes, and of the offsets."""
+    shape = (N_TREES, N_LEAVES, N_CLASSES)
+    may_change = np.zeros(shape, bool)
+    may_change[trees] = scored[trees][:, None]
+
+    def objective(z):
+        values = np.where(may_change, z[: np.prod(shape)].reshape(shape), 0.0)
+        moved = scores + z[np.prod(shape) :]
+        for tree in trees:
+            moved = moved + values[tree][leaves[tree]]
+        losses = logsumexp(moved, axis=1) - (targets * moved).sum(axis=1)
+        return row_weights @ losses / row_weights.sum() + RIDGE / 2 * (z @ z)
+
+    return objective, np.prod(shape) + N_CLASSES
+
+
+def as_vector(additions):
+    values = np.zeros((N_TREES, N_LEAVES, N_CLASSES))
+    for tree, own in additions.trees.items():
+        values[tree, : len(own)] = own
+    return np.concatenate((values.ravel(), additions.offset))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_channels", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_additions_are_within_their_gap_of_the_optimum_of_a_dense_solver(seed, has_channels):
+    parts = problem(seed, has_channels)
+    objective, size = dense_objective(*parts)
+    best = minimize(objective, np.zeros(size), method="BFGS", options={"gtol": 1e-7}).fun
+    for tol in (0.05, 1e-7):
+        additions = refitted_leaves(*parts, tol)
+        value = objective(as_vector(additions))
+        assert additions.gap <= tol
+        assert value * (1 - additions.gap) <= best + 1e-9
+        assert best - 1e-9 <= value
+    assert value == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize("has_channels", [True, False])
+def test_scores_of_rows_are_the_additions_of_their_leaves(has_channels):
+    leaves, scored, *others = problem(5, has_channels)
+    additions = refitted_leaves(leaves, scored, *others, 0.01)
+    assert set(additions.trees) == set(others[0].tolist())
+    vector = as_vector(additions)[:-N_CLASSES].reshape(N_TREES, N_LEAVES, N_CLASSES)
+    expected = sum(vector[tree][leaves[tree]] for tree in range(N_TREES))
+    assert added_scores(additions, leaves) == pytest.approx(expected)
+
+
+def test_leaves_that_no_row_reached_have_no_addition():
+    additions = LeafAdditions({1: np.array([[0.0, 0.5], [1.0, 2.0]])}, np.zeros(2), 0.0)
+    out = added_scores(additions, np.array([[0, 0, 0, 0], [0, 1, 2, 7]]))
+    assert out.tolist() == [[0.0, 0.5], [1.0, 2.0], [0.0, 0.0], [0.0, 0.0]]

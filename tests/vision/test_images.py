@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from structboost.segmentation.image_files import mask_of, read_mask, read_photograph
@@ -27,14 +28,14 @@ def test_images_are_rotated_by_their_exif_orientation(orientation, suffix, tmp_p
     with Image.open(path) as picture:
         shown = checked_image(picture)
         assert shown.shape[:2] == ((24, 16) if orientation > 4 else (16, 24))
-        np.testing.assert_allclose(read_photograph(path), shown, atol=3)
+        assert_allclose(read_photograph(path), shown, atol=3)
     first = {1: 0, 2: 80, 3: 200, 4: 120, 5: 0, 6: 120, 7: 200, 8: 80}[orientation]
     assert abs(int(shown[0, 0, 0]) - first) < 4
     mask = tmp_path / "mask.png"
     blocks.save(mask, exif=exif)
-    np.testing.assert_allclose(read_mask(mask), shown[:, :, 0], atol=3)
+    assert_allclose(read_mask(mask), shown[:, :, 0], atol=3)
     with Image.open(mask) as picture:
-        np.testing.assert_array_equal(mask_of(picture, "mask"), read_mask(mask))
+        assert_array_equal(mask_of(picture, "mask"), read_mask(mask))
 
 
 @pytest.mark.parametrize(
@@ -45,14 +46,14 @@ def test_modes_of_8_bits_are_converted_as_pillow_shows_them(mode):
     if mode != "LAB":
         picture = PICTURE.convert("P" if mode == "PA" else mode).convert(mode)
     wanted = np.asarray(picture.convert("RGB"))
-    np.testing.assert_array_equal(as_rgb(checked_image(picture, "x")), wanted)
+    assert_array_equal(as_rgb(checked_image(picture, "x")), wanted)
 
 
 def test_checked_image_accepts_grey_and_alpha():
     assert checked_image(RGB) is RGB
     for image, wanted in ((GREY, GREY), (GREY[:, :, None], GREY), (np.dstack((RGB, GREY)), RGB)):
-        np.testing.assert_array_equal(checked_image(image), wanted)
-    np.testing.assert_array_equal(as_rgb(GREY), np.dstack([GREY] * 3))
+        assert_array_equal(checked_image(image), wanted)
+    assert_array_equal(as_rgb(GREY), np.dstack([GREY] * 3))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_masks_of_other_integers_and_pictures_are_accepted():
     ):
         found = mask_of(mask, "x")
         assert found.dtype == np.uint8
-        np.testing.assert_array_equal(found, wanted)
+        assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

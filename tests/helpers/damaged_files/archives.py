@@ -26,3 +26,30 @@ def put_together(header, arrays, *, sealed):
     out = io.BytesIO()
     archive._write(out, json.dumps(plain).encode(), arrays)
     return out.getvalue()
+
+
+def crafted(path, change):
+    """Change the header and the arrays of a file, and put its checksum right."""
+    header, arrays = taken_apart(path.read_bytes())
+    change(header, arrays)
+    path.write_bytes(put_together(header, arrays, sealed=True))
+
+
+def array_of(name, value):
+    """Return the change of all entries of an array."""
+
+    def change(header, arrays):
+        arrays[name] = np.full_like(arrays[name], value)
+
+    return change
+
+
+def header_of(value, *names):
+    """Return the change of a value of the header, which is named by the way to it."""
+
+    def change(header, arrays):
+        for name in names[:-1]:
+            header = header[name]
+        header[names[-1]] = value
+
+    return change

@@ -1,0 +1,193 @@
+"""Files keep parameters and what was chosen, and those of other models are refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+
+from structboost import (
+    MulticlassTask,
+    PredictThenOptimize,
+    StructBoost,
+    StructBoostClassifier,
+    StructBoostTagger,
+    StructuredSVM,
+    StructuredSVMClassifier,
+    load_model,
+)
+from structboost.decisions import Choose
+from structboost.errors import ModelFileError, TaskError
+from structboost.faces.columns import Columns
+from structboost.faces.saved import plain_parameters, restored_parameters
+from structboost.files.archive import DamagedFileError
+from tests.helpers.damaged_files.archives import array_of, crafted, header_of
+from tests.helpers.damaged_files.kinds import KINDS
+from tests.helpers.travel import ROUTES, travel
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 4))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=120) > 0).astype(int)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"weak_learner": "linear"},
+        {"early_stopping": True},
+        {"objective": "hinge", "early_stopping": True, "max_iter": 30},
+    ],
+    ids=str,
+)
+def test_loaded_model_has_its_choice_and_the_reason_of_its_end(parameters, tmp_path):
+    model = StructBoostClassifier(random_state=0, **parameters).fit(X, Y)
+    model.save(tmp_path / "model")
+    loaded = StructBoostClassifier.load(tmp_path / "model")
+    names = (
+        "C_", "C_path_", "C_path_end_", "validation_losses_", "max_features_", "learning_rate_",
+        "temperature_", "ending_", "n_iter_", "minimised_", "learner_",
+    )  # fmt: skip
+    for name in names:
+        assert getattr(loaded, name, None) == getattr(model, name, None), name
+    assert model.ending_
+    assert repr(loaded).partition("#")[2] == repr(model).partition("#")[2]
+
+
+def test_linear_fits_store_their_passes_and_the_reason_of_their_end():
+    for parameters in ({"objective": "svm"}, {"weak_learner": "linear"}):
+        model = StructBoostClassifier(C=10.0, **parameters).fit(X, Y)
+        assert model.n_iter_ == len(model.history_)
+        assert model.ending_ == "gap"
+
+
+@pytest.mark.slow
+def test_a_scorer_may_print_the_estimator():
+    shown = []
+
+    def scorer(estimator, X, y):
+        shown.append(repr(estimator))
+        return estimator.score(X, y)
+
+    StructBoostClassifier(objective="hinge", max_iter=5, scoring=scorer).fit(X, Y)
+    tags = [np.array(["a", "b"])[Y[i : i + 6]].tolist() for i in range(0, 120, 6)]
+    sequences = [X[i : i + 6] for i in range(0, 120, 6)]
+    StructBoostTagger(objective="svm", scoring=scorer).fit(sequences, tags)
+    assert all("objective=" in text for text in shown)
+
+
+class Holder(BaseEstimator):
+    """An estimator with one parameter."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+NESTED = st.recursive(
+    SCALARS,
+    lambda some: (
+        st.lists(some)
+        | st.lists(some).map(tuple)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.text(), st.integers()), some)
+    ),
+    max_leaves=8,
+)
+
+
+@given(NESTED)
+@settings(max_examples=30, deadline=None)
+def test_nested_parameters_return_from_json_as_they_were(value):
+    plain = json.loads(json.dumps(plain_parameters({"value": value})))
+    restored = restored_parameters(plain)["value"]
+    assert restored == value
+    assert repr(restored) == repr(value)
+
+
+def test_arrays_and_sets_are_lists_in_files_and_objects_are_left_out():
+    for value, wanted in (
+        (np.eye(2, dtype=int), [[1, 0], [0, 1]]),
+        (np.float32(0.5), 0.5),
+        ([(np.str_("a"), np.int64(2))], [("a", 2)]),
+        ({"b", "a"}, ["a", "b"]),
+    ):
+        restored = restored_parameters(plain_parameters({"value": value}))["value"]
+        assert restored == wanted
+        assert type(restored) is type(wanted)
+    for value in (np.random.RandomState(0), [print], {"a": object()}, np.datetime64("2020-01-01")):
+        assert plain_parameters({"value": value}) == {}
+
+
+@pytest.mark.parametrize("value", [{"tuple": 3}, {"dict": 3}, {}, {"dict": [], "tuple": []}])
+def test_damaged_parameters_are_refused(value):
+    with pytest.raises(DamagedFileError, match="a parameter is "):
+        restored_parameters({"value": [value]})
+
+
+def test_columns_of_a_model_of_another_width_are_damaged():
+    assert Columns.from_plain(Columns(3).to_plain(), 3) == Columns(3)
+    with pytest.raises(DamagedFileError):
+        Columns.from_plain(Columns(3).to_plain(), 4)
+
+
+@pytest.mark.slow
+def test_boosted_starts_are_not_written(tmp_path):
+    x, costs = travel(12)
+    model = PredictThenOptimize(ROUTES, C=1.0, start="boosted", tol=0.2).fit(x, costs)
+    with pytest.raises(ValueError, match="fit it with start='least_squares', or pickle it"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_problem_of_the_other_sense_is_refused(tmp_path):
+    x, costs = travel(12)
+    PredictThenOptimize(Choose(ROUTES.n_items, 2, maximize=True), C=1.0, tol=0.2).fit(
+        x, costs
+    ).save(tmp_path / "m")
+    PredictThenOptimize.load(tmp_path / "m", Choose(ROUTES.n_items, 2, maximize=True))
+    with pytest.raises(TaskError, match="predicts values, and the problem has maximize=False"):
+        PredictThenOptimize.load(tmp_path / "m", Choose(ROUTES.n_items, 2))
+    with pytest.raises(TaskError, match="12 items, and the problem has 3"):
+        PredictThenOptimize.load(tmp_path / "m", Choose(3, 2, maximize=True))
+
+
+def test_files_of_other_models_are_named(tmp_path):
+    svm = StructuredSVM(MulticlassTask(2), tol=0.1)
+    svm.fit(X, Y).save(tmp_path / "svm")
+    assert StructuredSVM.load(tmp_path / "svm", MulticlassTask(2)).tol == 0.1
+    with pytest.raises(TaskError, match="has the kinds"):
+        StructuredSVM.load(tmp_path / "svm", MulticlassTask(4))
+    with pytest.raises(ModelFileError, match="load it with that class"):
+        StructuredSVMClassifier.load(tmp_path / "svm")
+    assert load_model(tmp_path / "svm").metadata["trainer"] == "StructuredSVM"
+    StructBoostClassifier(objective="hinge", C=5, max_iter=2).fit(X, Y).save(tmp_path / "boosted")
+    with pytest.raises(ModelFileError, match="'structboost-model', not a"):
+        PredictThenOptimize.load(tmp_path / "boosted", ROUTES)
+    for trainer, name in ((StructuredSVM, "boosted"), (StructBoost, "svm")):
+        with pytest.raises(ModelFileError, match=rf"not written by {trainer.__name__}\.save"):
+            trainer.load(tmp_path / name, MulticlassTask(2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("svm", array_of("x/learners/coefficients", np.nan)),
+        ("svm", lambda header, arrays: arrays.pop("x/learners/intercept")),
+        ("svm", header_of(2, "kinds", "x", "n_channels")),
+        ("svm", header_of(-1, "metadata", "parameters", "C")),
+        ("decisions", array_of("preparation/instance_spread", 0.0)),
+        ("decisions", array_of("model", 0)),
+        ("decisions", header_of("items", "features")),
+        ("decisions", header_of(0, "parameters", "problem")),
+        ("decisions", lambda header, arrays: arrays.pop("preparation/start")),
+    ],
+)
+def test_crafted_files_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
+    originals.copy(kind, tmp_path)
+    crafted(tmp_path / "file", change)
+    with pytest.raises(ModelFileError, match="train the model again"):
+        KINDS[kind].use(tmp_path)
