@@ -22,8 +22,8 @@ from structboost import (
 )
 from structboost.decisions import Choose
 from structboost.errors import ModelFileError, TaskError
+from structboost.faces.base import plain_parameters, restored_parameters
 from structboost.faces.columns import Columns
-from structboost.faces.saved import plain_parameters, restored_parameters
 from structboost.files.archive import DamagedFileError
 from tests.helpers.damaged_files.archives import array_of, crafted, header_of
 from tests.helpers.damaged_files.kinds import KINDS
