@@ -32,11 +32,19 @@ def class_margins(responses, y, n_classes=3):
     return np.array(margins), np.array(pairs)[:, 0]
 
 
-def full_optimum(rows, losses, slacks, costs):
-    """Smallest ``sum(w) + costs' xi`` with ``rows w >= losses - xi[slacks]``, by scipy."""
+def full_optimum(rows, losses, slacks, costs, norms=None, most=None):
+    """Smallest ``sum(w) + costs' xi`` with ``rows w >= losses - xi[slacks]``, by scipy.
+
+    With ``norms``, weights cost nothing, and ``norms w <= most``.
+    """
     A = -np.hstack((rows, np.eye(len(costs))[slacks]))
-    c = np.concatenate((np.ones(rows.shape[1]), costs))
-    return linprog(c, A_ub=A, b_ub=-np.broadcast_to(losses, len(rows))).fun
+    b = -np.broadcast_to(losses, len(rows))
+    if norms is not None:
+        A = np.vstack((A, np.hstack((norms, np.zeros((len(norms), len(costs)))))))
+        b = np.append(b, np.full(len(norms), most))
+    answer = linprog(np.append(np.full(rows.shape[1], float(norms is None)), costs), A, b)
+    assert answer.status == 0
+    return answer.fun
 
 
 def quadratic_optimum(costs, squares, rows, right, least=0.0):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 from sklearn.utils import check_random_state
 
 from structboost import MulticlassTask
@@ -19,6 +18,7 @@ from structboost.tasks.classes import exhaustive_code
 from structboost.training.engines import Threads
 from structboost.training.examples import ArrayTrainingSet
 from structboost.training.oracle import ShardedOracle
+from tests.helpers.problems import full_optimum
 
 N, N_COLUMNS = 40, 14
 TASKS = {"multiclass": MulticlassTask(3), "coded": CodedTask(exhaustive_code(3))}
@@ -74,17 +74,9 @@ def full_program(margins, delta, shares, C, norms=None):
     With ``norms`` each of them is at most C, and the sum of the slacks is minimised.
     """
     n_columns, n, n_classes = margins.shape
-    slacks = -np.repeat(np.eye(n), n_classes, axis=0)
-    rows = np.hstack((-margins.reshape(n_columns, -1).T, slacks))
-    right = -delta.ravel()
-    costs = np.concatenate((np.ones(n_columns), C * shares))
-    if norms is not None:
-        costs = np.concatenate((np.zeros(n_columns), n * shares))
-        rows = np.vstack((rows, np.hstack((norms, np.zeros((len(norms), n))))))
-        right = np.append(right, np.full(len(norms), C))
-    answer = linprog(costs, rows, right, method="highs")
-    assert answer.status == 0
-    return answer.fun
+    rows, slacks = margins.reshape(n_columns, -1).T, np.repeat(np.arange(n), n_classes)
+    costs = (C if norms is None else n) * shares
+    return full_optimum(rows, delta.ravel(), slacks, costs, norms, C)
 
 
 def given_columns(name, C, seed=0):

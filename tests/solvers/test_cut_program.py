@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 
 from structboost.errors import SolverError
 from structboost.solvers.cut_program import CutPool, CutProgram
+from tests.helpers.problems import full_optimum
 
 NORMS = [None, 0.25]
 
@@ -60,13 +61,10 @@ def test_it_keeps_up_with_its_pool(steps, norm, seed):
             pool.keep_columns(kept)
         elif len(pool):
             found = program.solve()
-            slacks = -np.eye(len(program.slack_costs))[pool.slacks]
-            rows, right = np.hstack((-pool.matrix, slacks)), -pool.losses
-            costs = np.concatenate((np.full(n_columns, float(norm is None)), program.slack_costs))
-            if norm is not None:
-                row = np.concatenate((np.ones(n_columns), np.zeros(len(program.slack_costs))))
-                rows, right = np.vstack((rows, row)), np.append(right, norm)
-            expected = linprog(costs, rows, right, method="highs").fun
+            norms = None if norm is None else np.ones((1, n_columns))
+            expected = full_optimum(
+                pool.matrix, pool.losses, pool.slacks, program.slack_costs, norms, norm
+            )
             assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-6)
             assert found.bound == pytest.approx(expected, rel=1e-4, abs=1e-4)
             assert len(found.weights) == n_columns
