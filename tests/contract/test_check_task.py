@@ -1,7 +1,10 @@
-"""Tests that sound tasks pass check_task, and of the outputs and scores that it tries."""
+"""Tests that sound tasks pass check_task, and of what it tries."""
+
+from __future__ import annotations
 
 import itertools
 import pickle
+import warnings
 from dataclasses import replace
 from itertools import product
 from typing import ClassVar
@@ -11,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import StructBoost
+from structboost import PartKind, StructBoost, Task, check_task
 from structboost.contract.calls import predictions, separation
-from structboost.contract.check_task import check_task
-from structboost.contract.parts import PartKind, StackedParts, deeply_equal
+from structboost.contract.listed_outputs import Marginals
+from structboost.contract.parts import StackedParts, deeply_equal
 from structboost.contract.separation import KeptTruth
-from structboost.contract.task import Task
 from structboost.errors import TaskError, UnsureOutputWarning
 from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
+from structboost.tasks.chain import ChainTask
 from structboost.tasks.ranking import PairOrder
 from tests.contract.test_lying_tasks import Tags, wrong
 from tests.helpers.listed_outputs import (
@@ -239,7 +242,7 @@ class Means(AddsMean, LosesMean):
 @pytest.mark.parametrize("n_parts", [2, 3, 5])
 @pytest.mark.parametrize("n_examples", [1, 3])
 def test_a_loss_that_the_argmax_scales_differently_raises_an_error(n_parts, n_examples):
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         X = [rng.normal(size=(n_parts, 2)) for _ in range(n_examples)]
         Y = [rng.integers(0, 3, n_parts) for _ in range(n_examples)]
@@ -301,3 +304,155 @@ def test_methods_of_one_example_accept_no_inputs():
     check_task(PlainBinary(), X, y)
     one, other = (StructBoost(task, C=10.0).fit(X, y) for task in (PlainBinary(), BinaryTask()))
     assert one.objective_ == pytest.approx(other.objective_, rel=0.02)
+
+
+def test_codes_agree_with_the_argmax():
+    class Swapped(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(codes=codes.codes[::-1])
+
+    class Negative(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(losses=-codes.losses)
+
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
+    check_task(MulticlassTask(3), X, y)
+    check_task(BinaryTask(), X, np.where(y > 0, 1, -1))
+    with pytest.raises(TaskError, match=r"codes and separate disagree on X\[0\]"):
+        check_task(Swapped(3), X, y)
+    with pytest.raises(TaskError, match="losses must be >= 0"):
+        check_task(Negative(3), X, y)
+
+
+class SwappedTokens(ChainTask):
+    """Chain whose marginals of many examples are in another order than those of one."""
+
+    def marginals_batch(self, X, scores):
+        expected, log_sums = super().marginals_batch(X, scores)
+        if len(X) > 1:
+            expected["token"] = expected["token"][::-1]
+        return Marginals(expected, log_sums)
+
+
+def test_marginals_of_a_batch_agree_with_those_of_one_example():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
+    Y = [rng.integers(2, size=len(x)) for x in X]
+    with pytest.raises(TaskError, match=r"marginals_batch gives X\[0\] another result"):
+        check_task(SwappedTokens(2), X, Y)
+
+
+class OneChannel(Task):
+    """Base of tasks whose outputs are lists of parts, of one channel each."""
+
+    kinds: ClassVar = {"x": PartKind(1)}
+
+    def parts(self, x):
+        return x.reshape(-1, x.shape[-1])
+
+    def joint_feature(self, x, y):
+        return np.array(y, int), np.zeros(len(y), int), np.ones(len(y))
+
+    def loss(self, y, y_pred):
+        return float(len(set(map(int, y)) ^ set(map(int, y_pred))))
+
+    def listed(self, x):
+        """All outputs of an input, none of which check_task sees."""
+        raise NotImplementedError
+
+    def argmax(self, x, scores, y=None):
+        def value(z):
+            score = scores[np.array(z, int), 0].sum()
+            return score + (0.0 if y is None else self.loss(y, z))
+
+        return max(self.listed(x), key=value)
+
+
+class Alignment(OneChannel):
+    """Monotone path from corner to corner of a table."""
+
+    def listed(self, x):
+        n, m = x.shape[:2]
+
+        def paths(i, j):
+            if (i, j) == (n - 1, m - 1):
+                yield [i * m + j]
+            for di, dj in ((1, 1), (1, 0), (0, 1)):
+                if i + di < n and j + dj < m:
+                    for rest in paths(i + di, j + dj):
+                        yield [i * m + j, *rest]
+
+        return paths(0, 0)
+
+
+class Permutations(OneChannel):
+    def listed(self, x):
+        n = x.shape[0]
+        return (
+            [i * n + j for i, j in enumerate(order)] for order in itertools.permutations(range(n))
+        )
+
+
+class AllowedPairs(Permutations):
+    """Matchings without the pairs whose first feature is large, but the diagonal."""
+
+    def listed(self, x):
+        closed = {int(k) for k in np.flatnonzero(x[..., 0].ravel() > 1) if k % (x.shape[0] + 1)}
+        return (z for z in super().listed(x) if not closed & set(z))
+
+
+RIGHT = {
+    Alignment: [(2, 3, 1), (3, 2, 1), (1, 6, 1), (6, 1, 1)] * 3,
+    Permutations: [(3, 3, 1)] * 12,
+    AllowedPairs: [(3, 3, 1)] * 12,
+}
+
+
+def examples(task, shapes):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=shape) for shape in shapes]
+    outputs = [list(task.listed(x)) for x in X]
+    return X, [of_input[rng.integers(len(of_input))] for of_input in outputs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", RIGHT)
+def test_a_right_task_passes_check_task_and_trains(make):
+    X, Y = examples(make(), RIGHT[make])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_task(make(), X, Y)
+        trainer = StructBoost(make(), C=10.0, tol=0.1, max_rounds=20).fit(X, Y)
+    assert trainer.history_[-1]["certified"]
+
+
+def without_best(make):
+    """The same task, whose argmax never returns what a sure search returns at zero scores."""
+
+    class Broken(make):
+        def listed(self, x):
+            return list(super().listed(x))[:-1] or list(super().listed(x))
+
+    return Broken
+
+
+@pytest.mark.parametrize("make", RIGHT)
+def test_the_same_task_that_forgets_an_output_is_refused_or_warned_of(make):
+    X, _ = examples(make(), RIGHT[make])
+    last = [list(make().listed(x))[-1] for x in X]
+    with pytest.raises(TaskError, match=r"is not exact: .* the true output has"):
+        check_task(without_best(make)(), X, last)
+
+
+class NoClosedPairs(AllowedPairs):
+    def is_valid(self, x, y):
+        return tuple(map(int, y)) in {tuple(z) for z in self.listed(x)}
+
+
+def test_a_task_with_is_valid_is_checked_without_a_warning():
+    X, Y = examples(NoClosedPairs(), RIGHT[AllowedPairs])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnsureOutputWarning)
+        check_task(NoClosedPairs(), X, Y)

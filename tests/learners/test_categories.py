@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost import BinaryTask, MulticlassTask, StructBoost
+from structboost import MulticlassTask, StructBoost
 from structboost.errors import TaskError
 from structboost.learners.binning import flags_of, number_of, words_of
 from structboost.learners.category import CategoryFamily
-from structboost.learners.registry import with_categories
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_growth import fill_leaf_indices
 
@@ -123,38 +122,6 @@ def test_sets_are_kept_as_numbers_and_as_words():
         assert [k for k, flag in enumerate(flags_of(words)[0]) if flag] == [
             k for k in range(256) if members >> k & 1
         ]
-
-
-@pytest.mark.parametrize("learners", ["stump", ["stump", "tree"]])
-@pytest.mark.parametrize("feature", [0, 1])
-def test_stumps_and_trees_together_take_categories_and_numbers(learners, feature):
-    X = table(1, 120, 4)
-    y = np.where(np.isin(X[:, 0], (1, 3)) if feature == 0 else X[:, 1] > 0.5, 1, -1)
-    # The stumps alone are right, so rounds come that have no tree.
-    family = with_categories(learners, (0, 2))
-    model = StructBoost(BinaryTask(), C=20.0, weak_learner=family, max_rounds=10).fit(X, y)
-    assert (model.predict(X) == y).all()
-
-
-@pytest.mark.parametrize("weak_learner", ["tree", "union"])
-def test_runs_are_resumed_saved_and_certified(weak_learner, tmp_path):
-    X = table(3, 200, 12)
-    y = np.where(np.isin(X[:, 0], (1, 4, 7)) ^ (X[:, 1] > 0.8), 1, -1)
-    maker = {
-        "tree": partial(TreeFamily, depth=3, categorical=(0, 2)),
-        "union": ["stump", partial(CategoryFamily, categorical=(0, 2))],
-    }[weak_learner]
-    common = {"C": 30.0, "weak_learner": maker, "tol": 1e-3}
-    whole = StructBoost(BinaryTask(), max_rounds=8, **common).fit(X, y)
-    common["checkpoint"] = tmp_path / "run"
-    StructBoost(BinaryTask(), max_rounds=4, **common).fit(X, y)
-    resumed = StructBoost(BinaryTask(), max_rounds=8, **common).fit(X, y)
-    np.testing.assert_allclose(resumed.model_.scores(X), whole.model_.scores(X), atol=1e-6)
-    whole.save(tmp_path / "model")
-    loaded = StructBoost.load(tmp_path / "model", BinaryTask())
-    np.testing.assert_array_equal(loaded.model_.scores(X), whole.model_.scores(X))
-    assert np.mean(np.array(whole.predict(X)) == y) > 0.85
-    assert whole.history_[-1]["certified"] == (weak_learner == "union")
 
 
 @pytest.mark.parametrize("bad", [-1.0, 0.5, 255.0])

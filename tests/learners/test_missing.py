@@ -1,22 +1,21 @@
-"""Missing values: every split may send them to either side, in training and afterwards."""
+"""Missing values go to either side of a split, and zeros of sparse tables are values."""
 
 from __future__ import annotations
 
 from functools import partial
 
 import numpy as np
+import pandas
 import pytest
+from scipy import sparse
 
 from structboost import (
-    AdaBoostMHClassifier,
     BinaryTask,
     BinnedTable,
     MulticlassTask,
     RankingTask,
     StructBoost,
     StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
 )
 from structboost.learners.binning import MAX_BINS, bin_codes, bin_thresholds
 from structboost.learners.linear import SVMFamily
@@ -47,55 +46,18 @@ def labelled(n=240):
     return X, np.where(np.isnan(X[:, 2]), (y + 1) % 3, y)
 
 
-def test_engines_and_a_table_on_disk_keep_holes_and_the_certificate(tmp_path):
+def test_tables_on_disk_and_contributions_keep_holes_and_the_certificate(tmp_path):
     X, y = labelled()
     hinge = {"objective": "hinge", "C": 20.0, "max_iter": 8}
     expected = StructBoostClassifier(**hinge).fit(X, y)
     BinnedTable.from_array(tmp_path / "table", X)
     on_disk = StructBoostClassifier(**hinge).fit(BinnedTable.open(tmp_path / "table"), y)
-    processes = StructBoostClassifier(engine="processes", n_jobs=2, **hinge).fit(X, y)
-    for found in (on_disk, processes):
-        np.testing.assert_allclose(
-            found.decision_function(X), expected.decision_function(X), atol=1e-9
-        )
+    np.testing.assert_allclose(
+        on_disk.decision_function(X), expected.decision_function(X), atol=1e-9
+    )
     assert expected.history_[-1]["certified"]
-    assert expected.history_[-1]["bound"] <= expected.objective_
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        StructBoostClassifier(max_iter=40),
-        StructBoostClassifier(objective="hinge", C=50.0, max_iter=40),
-        AdaBoostMHClassifier(max_rounds=40),
-        StructBoostRanker(max_iter=20),
-        StructBoostRanker(objective="hinge", C=50.0, max_iter=20),
-        StructBoostMultiLabelClassifier(objective="hinge", C=50.0, max_iter=20),
-    ],
-)
-def test_estimators_learn_from_what_is_missing_and_keep_it_in_files(model, tmp_path):
-    X, y = labelled()
-    if isinstance(model, StructBoostRanker):
-        y = y == 2
-    is_sets = isinstance(model, StructBoostMultiLabelClassifier)
-    model.fit(X, np.eye(3, dtype=int)[y] if is_sets else y)
-    assert model.__sklearn_tags__().input_tags.allow_nan
-    if is_sets:
-        assert (model.predict(X) == np.eye(3)[y]).mean() > 0.8
-    else:
-        assert model.score(X, y) > 0.8
-    model.save(tmp_path / "model")
-    loaded = type(model).load(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    assert loaded.model_.members["x"].learners.missing_left is not None
-    assert model.feature_importances_.shape == (3,)
-
-
-def test_contributions_of_what_is_missing_add_up_to_the_scores():
-    X, y = labelled()
-    model = StructBoostClassifier(objective="hinge", C=20.0, max_iter=10).fit(X, y)
-    values, base = model.contributions(X)
-    np.testing.assert_allclose(base + values.sum(axis=1), model.decision_function(X), atol=1e-9)
+    values, base = expected.contributions(X)
+    np.testing.assert_allclose(base + values.sum(axis=1), expected.decision_function(X), atol=1e-9)
 
 
 def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
@@ -135,3 +97,36 @@ def test_stumps_of_a_channel_are_on_different_features():
         (c.channel, family.bins.feature[c.learner.feature]) for c in found if c.learner.bin >= 0
     ]
     assert len(set(features)) == len(features) == 9
+
+
+def sparse_labelled(n=300):
+    """Features of few values of both signs, one without zeros, one without entries."""
+    rng = np.random.default_rng(4)
+    X = np.round(2 * rng.normal(size=(n, 4)), 1) * (rng.random((n, 4)) < 0.4)
+    X[:, 2] = rng.choice([-1.5, 0.5, 2.0], size=n)
+    X[:, 3] = 0.0
+    return X, ((X[:, 0] > 0.4) | (X[:, 2] + X[:, 1] > 1.5) ^ (rng.random(n) < 0.05)).astype(int)
+
+
+def test_frames_of_sparse_columns_without_zeros_between_are_named():
+    X, y = sparse_labelled()
+    frame = pandas.DataFrame(X, columns=list("abcd")).astype(pandas.SparseDtype(float, 0.0))
+    model = StructBoostClassifier(objective="hinge", C=20.0, max_iter=2).fit(frame, y)
+    with pytest.raises(ValueError, match=r"Column 'b'.*fill value nan.*sparse.to_dense"):
+        model.predict(frame.assign(b=pandas.arrays.SparseArray(X[:, 1], fill_value=np.nan)))
+
+
+def test_what_a_sparse_table_cannot_have_is_named():
+    X, y = sparse_labelled()
+    rows = sparse.csr_array(X)
+    with pytest.raises(ValueError, match="X is sparse, with which monotonic_cst"):
+        StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
+    with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
+        StructBoostClassifier(max_iter=2, categorical_features=[1]).fit(X, y).predict(rows)
+    row, column = np.argwhere(X)[3]
+    for kind in (sparse.csr_array, sparse.csc_array):
+        for bad, message in ((np.nan, "NaN"), (np.inf, "infinity")):
+            rows.data[3] = bad
+            where = f"contains {message}, first in sample {row}, feature {column}"
+            with pytest.raises(ValueError, match=where):
+                StructBoostClassifier().fit(kind(rows), y)

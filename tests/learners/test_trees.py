@@ -15,45 +15,55 @@ from structboost.objectives import OneSlack
 from structboost.runtime.blocks import BLOCK_ROWS
 
 
-def impurity(duals):
-    positive, negative = duals[duals > 0].sum(), -duals[duals < 0].sum()
-    return positive * negative / (positive + negative) if positive + negative else 0.0
+def plain_tree(codes, n_bins, duals, depth, min_rows, ridge):
+    """Features and bins of the nodes, and rows of nodes and leaves: every split tried on them."""
 
+    def impurity(rows):
+        size = np.abs(duals[rows]).sum()
+        return size - duals[rows].sum() ** 2 / (size + ridge + 1e-300)
 
-def plain_tree(codes, n_bins, duals, depth):
-    """Features and bins of the nodes, weights of the leaves: every split tried on the rows."""
     n_nodes = 2**depth - 1
     features, bins = np.zeros(n_nodes, int), np.full(n_nodes, -1)
-    rows_of = {0: np.arange(len(duals))}
+    rows_of = {0: np.flatnonzero(duals)}
     for node in range(n_nodes):
         rows = rows_of[node]
-        best = impurity(duals[rows])
-        margin = 1e-9 * best
+        best = impurity(rows)
+        margin = 1e-9 * best + 1e-12
         for f, n in enumerate(n_bins):
             for b in range(n - 1):
                 is_left = codes[f, rows] <= b
-                value = impurity(duals[rows[is_left]]) + impurity(duals[rows[~is_left]])
-                if value < best - margin:
+                sides = rows[is_left], rows[~is_left]
+                value = sum(map(impurity, sides))
+                if value < best - margin and min(map(len, sides)) >= min_rows:
                     best, features[node], bins[node] = value, f, b
         is_left = (bins[node] < 0) | (codes[features[node], rows] <= bins[node])
         rows_of[2 * node + 1], rows_of[2 * node + 2] = rows[is_left], rows[~is_left]
-    weights = [duals[rows_of[n_nodes + leaf]].sum() for leaf in range(n_nodes + 1)]
-    return tuple(features.tolist()), tuple(bins.tolist()), np.array(weights)
+    return tuple(features.tolist()), tuple(bins.tolist()), rows_of
 
 
-def check_growth(X, duals, depth):
-    family = TreeFamily(X, (-1.0, 1.0), depth=depth)
+def check_growth(X, duals, depth, min_rows=1, l2=0.0, *, confident=False):
+    """Compare trees with plain ones, by gains of ``s^2 / (w + l2)`` as boosting with hessians."""
+    family = TreeFamily(
+        X, (-1.0, 1.0), depth=depth, min_samples_leaf=min_rows, l2_regularization=l2,
+        confident=confident,
+    )  # fmt: skip
     found = family.price(duals, 1)
     assert sorted(c.channel for c in found) == list(range(duals.shape[1]))
     for tree, channel, edge in found:
-        features, bins, weights = plain_tree(
-            family.binned.codes, family.binned.bins.n_bins, duals[:, channel], depth
+        own = duals[:, channel]
+        ridge = l2 * np.abs(own).sum() / len(np.unique(X, axis=0))
+        features, bins, rows_of = plain_tree(
+            family.binned.codes, family.binned.bins.n_bins, own, depth, min_rows, ridge
         )
         assert (tree.features, tree.bins) == (features, bins)
-        assert edge == pytest.approx(np.abs(weights).sum())
-        np.testing.assert_array_equal(tree.leaves, np.where(weights > 1e-12, 1.0, -1.0))
         # The answers are those of the rows' leaves.
-        assert family.responses([tree])[0] @ duals[:, channel] == pytest.approx(edge)
+        assert family.responses([tree])[0] @ own == pytest.approx(edge)
+        if not confident:
+            leaves = range(len(bins), 2 * len(bins) + 1)
+            weights = np.array([own[rows_of[leaf]].sum() for leaf in leaves])
+            assert edge == pytest.approx(np.abs(weights).sum())
+            np.testing.assert_array_equal(tree.leaves, np.where(weights > 1e-12, 1.0, -1.0))
+    return family
 
 
 @settings(max_examples=20, deadline=None)
@@ -188,57 +198,16 @@ def test_trees_share_the_weight_unless_told_otherwise():
             StructBoost(MulticlassTask(3), C=30.0, formulation=OneSlack(**options)).fit(X, y)
 
 
-def rows_of_nodes(codes, tree, rows):
-    """Rows of each node and leaf that come there."""
-    n_nodes = len(tree.bins)
-    rows_of = {0: rows}
-    for node in range(n_nodes):
-        own = rows_of[node]
-        is_left = codes[tree.features[node], own] <= tree.bins[node]
-        is_left |= tree.bins[node] < 0
-        rows_of[2 * node + 1], rows_of[2 * node + 2] = own[is_left], own[~is_left]
-    return rows_of
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 9999), st.integers(1, 25), st.sampled_from([0.0, 0.7, 20.0]), st.booleans())
 def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zeros):
-    """Gains by ``s^2 / (w + l2)`` against all splits of the rows, as boosting with hessians.
-
-    Leaves are shares of the weight of all rows, whichever the tree was grown on.
-    """
+    """Leaves are shares of the weight of all rows, whichever the tree was grown on."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 9, size=(120, 4)).astype(float)
     duals = rng.normal(size=(120, 2)) + 0.5 * (X[:, :2] > 4)
     if has_zeros:
         duals[rng.random(duals.shape) < 0.3] = 0.0
-    family = TreeFamily(
-        X, (-1.0, 1.0), depth=3, min_samples_leaf=min_rows, l2_regularization=l2, confident=True
-    )
-    codes = family.binned.codes
-    for tree, channel, _ in family.price(duals, 1):
-        d = duals[:, channel]
-        ridge = l2 * np.abs(d).sum() / len(np.unique(X, axis=0))
-
-        def gain(rows, d=d, ridge=ridge):
-            return d[rows].sum() ** 2 / (np.abs(d[rows]).sum() + ridge + 1e-300)
-
-        rows_of = rows_of_nodes(codes, tree, np.flatnonzero(d))
-        for node, bin_ in enumerate(tree.bins):
-            rows = rows_of[node]
-            sides = [
-                (rows[codes[f, rows] <= b], rows[codes[f, rows] > b])
-                for f in range(4)
-                for b in range(family.binned.bins.n_bins[f] - 1)
-            ]
-            gains = [sum(map(gain, own)) for own in sides if min(map(len, own)) >= min_rows]
-            best = max([*gains, gain(rows)])
-            if bin_ < 0:
-                assert best == pytest.approx(gain(rows))
-            else:
-                chosen = rows_of[2 * node + 1], rows_of[2 * node + 2]
-                assert min(map(len, chosen)) >= min_rows
-                assert sum(map(gain, chosen)) == pytest.approx(best)
+    family = check_growth(X, duals, 3, min_rows, l2, confident=True)
     drawn = TreeFamily(
         X, (-1, 1), depth=2, l2_regularization=l2, row_fraction=0.5, random_state=1, confident=True
     )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from structboost import RankingTask, StructBoostRanker
+from structboost import RankingTask
 from structboost.contract import StackedParts
 from structboost.inference import most_violated_ranking, ranking_value, violated_pairs
 from structboost.inference.ranking import violated_pair_weights, weigh_pairs
@@ -47,8 +47,9 @@ def test_searches_of_orders_equal_enumeration(seed, loss):
     for order in permutations(range(n)):
         ranks = np.array(order, float)
         swapped = sum(scores[i] - scores[j] for i, j in pairs if ranks[i] < ranks[j])
-        best = max(best, 1 - value(loss, y, ranks) - swapped / len(pairs))
-        assert task.loss(y, ranks) == pytest.approx(1 - value(loss, y, ranks))
+        lost = 1 - value(loss, y, ranks)
+        best = max(best, lost - swapped / len(pairs))
+        assert task.loss(y, ranks) == pytest.approx(lost)
     separation = task.separate([None], [y], stack)
     assert separation.violations(stack)[0] == pytest.approx(best)
     output = task.argmax(None, scores[:, None], y)
@@ -66,32 +67,6 @@ def test_searches_of_orders_equal_enumeration(seed, loss):
     assert task.loss(y, y) == 0
     best_and_worst = [value(loss, y, sign * y + 0.01 * np.arange(n)) for sign in (1, -1)]
     assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
-
-
-def queries(rng, n_queries):
-    """One feature tells the best items well, the other orders all items a little."""
-    X = rng.normal(size=(12 * n_queries, 3))
-    y = (X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=len(X)) > 1).astype(int)
-    return X, y, np.repeat(np.arange(n_queries), 12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["map", "ndcg"])
-def test_the_ranker_minimises_the_loss_it_is_given(loss, tmp_path):
-    X, y, qid = queries(np.random.default_rng(1), 30)
-    ranker = StructBoostRanker(objective="hinge", C=30, loss=loss, max_iter=8).fit(X, y, qid=qid)
-    task, scores = RankingTask(loss), ranker.predict(X)
-    mean_loss = np.mean([task.loss(y[qid == q], scores[qid == q]) for q in range(30)])
-    # The hinge is above the loss, and the model is better than chance.
-    assert mean_loss <= (ranker.objective_ - ranker.model_.weights.sum()) / 30 + 1e-9
-    assert ranker.score(X, y, qid=qid) > 0.75
-    assert ranker.history_[-1]["certified"]
-    ranker.save(tmp_path / "model")
-    assert StructBoostRanker.load(tmp_path / "model").task_.loss_name == loss
-    by_group = StructBoostRanker(objective="hinge", C=30, loss=loss, max_iter=8).fit(
-        X, y, group=[12] * 30
-    )
-    assert by_group.objective_ == ranker.objective_
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -158,16 +133,9 @@ def test_weights_of_violated_pairs_equal_those_of_all_pairs(seed, margin, weight
     scores, levels = rng.normal(size=n).round(1), rng.integers(0, 4, size=n)
     weights = rng.integers(1, 5, size=n) / 4 if weighted else np.ones(n)
     signed, violated = violated_pair_weights(scores, levels, 4, weights, margin)
-    expected = np.zeros(n)
-    total = every = 0.0
-    for i in range(n):
-        for j in range(n):
-            if levels[i] > levels[j]:
-                every += weights[i] * weights[j]
-                if scores[i] - scores[j] < margin:
-                    expected[i] += weights[i] * weights[j]
-                    expected[j] -= weights[i] * weights[j]
-                    total += weights[i] * weights[j]
+    pairs = np.outer(weights, weights) * (levels[:, None] > levels)
+    taken = pairs * (scores[:, None] - scores < margin)
+    expected, total = taken.sum(axis=1) - taken.sum(axis=0), taken.sum()
     # Quarters: sums are exact.
     assert np.array_equal(signed, expected)
     assert violated == total
@@ -175,4 +143,4 @@ def test_weights_of_violated_pairs_equal_those_of_all_pairs(seed, margin, weight
         counts, n_violated = violated_pairs(scores, levels)
         assert np.array_equal(counts, expected)
         assert n_violated == total
-    assert weigh_pairs(levels, 4, weights) == every
+    assert weigh_pairs(levels, 4, weights) == pairs.sum()

@@ -2,103 +2,86 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from structboost.tasks import base
 from structboost.tasks.base import merge_repeated_rows
 from structboost.validation import OrderedRows
 
+LIMITS = (
+    {},
+    {"_KEYS_AT_ONCE": 4},
+    {"_MOST_COPIED": 1},
+    *({"_MANY_ROWS": 2, "_FIRST_COLUMNS": n} for n in (1, 3)),
+)
 
-@pytest.mark.parametrize("n_values", [3, 10**6])
-@pytest.mark.parametrize("keys_at_once", [4, 1 << 16])
-def test_weights_of_repeated_pairs_are_added_up_whatever_the_order_of_rows(
-    n_values, keys_at_once, monkeypatch
+
+def pairs_of(rows, labels):
+    """Rows of which missing values and zeros are equal to each other, with labels."""
+    table = np.where(np.isnan(rows), None, rows + 0.0)
+    return [(*row, label) for row, label in zip(table.tolist(), labels.tolist(), strict=True)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 9999),
+    st.sampled_from([2, 3, 10**6]),
+    st.integers(1, 13),
+    st.sampled_from([1.0, 0.5, 2.0**-130, 2.0**100]),
+)
+def test_repeated_pairs_are_merged_in_one_order_whatever_holds_them(
+    seed, n_values, n_columns, scale
 ):
-    monkeypatch.setattr(base, "_KEYS_AT_ONCE", keys_at_once)
-    rng = np.random.default_rng(0)
-    X = rng.integers(n_values, size=(60, 2)).astype(np.float32)
-    labels, weights = rng.integers(2, size=60), rng.random(60)
-    sums: dict[tuple[bytes, int], float] = {}
-    for row, label, weight in zip(X, labels, weights, strict=True):
-        key = row.tobytes(), int(label)
-        sums[key] = sums.get(key, 0.0) + weight
-    rows, of_rows, merged, counts = merge_repeated_rows(X, labels, weights)
-    pairs = [(row.tobytes(), int(label)) for row, label in zip(rows, of_rows, strict=True)]
-    assert sorted(sums) == sorted(pairs)
-    np.testing.assert_allclose(merged, [sums[pair] for pair in pairs])
-    everything = [(row.tobytes(), int(label)) for row, label in zip(X, labels, strict=True)]
-    assert counts.tolist() == [everything.count(pair) for pair in pairs]
-    order = rng.permutation(60)
-    again = merge_repeated_rows(X[order], labels[order], weights[order])
-    np.testing.assert_array_equal(again[0], rows)
-    np.testing.assert_array_equal(again[1], of_rows)
-    np.testing.assert_allclose(again[2], merged)
-    np.testing.assert_array_equal(again[3], counts)
-
-
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
-def test_columns_one_by_one_give_the_order_of_whole_rows(seed, dtype, monkeypatch):
     rng = np.random.default_rng(seed)
-    n_values = rng.choice([2, 3, 40], 1 + 3 * (seed % 5))  # groups of many rows and of few
-    X = rng.integers(n_values, size=(80, len(n_values))).astype(dtype)
-    if dtype != np.uint8:
-        X[rng.random(X.shape) < 0.1] = np.nan
-        X[rng.random(X.shape) < 0.3] *= -0.0
-    X[:, 0] = X[0, 0] if seed % 2 else X[:, 0]
-    labels, weights = rng.integers(2, size=80), np.ones(80)
+    is_signed, has_gaps, has_constant = rng.random(3) < 0.5
+    X = scale * rng.integers(-2 * is_signed, n_values, (60, n_columns)).astype(float)
+    X[rng.random(X.shape) < 0.1 * has_gaps] = np.nan
+    X[:, 0] = X[0, 0] if has_constant else X[:, 0]
+    labels, weights = rng.integers(2, size=60), rng.integers(1, 5, size=60) / 4
     expected = merge_repeated_rows(X, labels, weights)
-    monkeypatch.setattr(base, "_MANY_ROWS", 2)
-    monkeypatch.setattr(base, "_FIRST_COLUMNS", 1 + seed % 3)
-    for a, b in zip(merge_repeated_rows(X, labels, weights), expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    pairs, everything = pairs_of(*expected[:2]), pairs_of(X, labels)
+    counts, sums = Counter(everything), Counter()
+    for pair, weight in zip(everything, weights, strict=True):
+        sums[pair] += weight
+    assert len(pairs) == len(sums)
+    assert expected[2].tolist() == [sums[pair] for pair in pairs]
+    assert expected[3].tolist() == [counts[pair] for pair in pairs]
+    order = rng.permutation(60)
+    X, labels, weights = X[order], labels[order], weights[order]
+    nan = np.frombuffer(np.uint64(0xFFF8000000000001).tobytes(), np.float64)[0]
+    minus_zero = np.where(X == 0, -0.0, np.where(np.isnan(X), nan, X))
+    forms = [X, X.astype(np.float32), X.astype(">f8"), np.asfortranarray(X), minus_zero]
+    forms += [sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))]
+    if scale == 1.0 and not has_gaps:
+        forms += [X.astype(np.int64)]
+        forms += [X.astype(np.uint8)] if n_values < 256 and not is_signed else []
+    for form in forms:
+        for limits in LIMITS:
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in limits.items():
+                    patch.setattr(base, name, value)
+                rows, *more = merge_repeated_rows(form, labels, weights)
+            dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+            for found, wanted in zip((dense, *more), expected, strict=True):
+                np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("n_values", [3, 10**6])
-def test_rows_of_a_large_table_are_read_in_order_without_a_copy(n_values, monkeypatch):
+def test_rows_of_a_large_table_are_read_in_order_without_a_copy(monkeypatch):
     rng = np.random.default_rng(0)
-    X = rng.integers(n_values, size=(60, 3)).astype(np.float64)
-    labels, weights = rng.integers(2, size=60), np.ones(60)
-    expected, *others = merge_repeated_rows(X, labels, weights)
+    X, labels = rng.integers(3, size=(60, 3)).astype(np.float64), rng.integers(2, size=60)
+    expected = merge_repeated_rows(X, labels, np.ones(60))[0]
     monkeypatch.setattr(base, "_MOST_COPIED", 1)
-    rows, *again = merge_repeated_rows(X, labels, weights)
+    rows = merge_repeated_rows(X, labels, np.ones(60))[0]
     assert isinstance(rows, OrderedRows)
     assert rows.table is X
     assert (len(rows), rows.shape, rows.dtype) == (len(expected), expected.shape, expected.dtype)
-    for a, b in zip(again, others, strict=True):
-        np.testing.assert_array_equal(a, b)
     chosen = rng.integers(len(rows), size=5)
     for index in (0, slice(2, 9), chosen, (slice(None), 1), (chosen, ...)):
         np.testing.assert_array_equal(rows[index], expected[index])
-    np.testing.assert_array_equal(rows, expected)
     assert np.asarray(rows, np.float32).dtype == np.float32
-
-
-@pytest.mark.parametrize("scale", [1.0, 0.5, 2.0**-130, 2.0**100])
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_of_equal_values_have_one_order_whatever_holds_them(seed, scale):
-    rng = np.random.default_rng(seed)
-    X = scale * rng.integers(-2 * (seed % 2), 5, (40, 3)).astype(np.float64)
-    X[rng.random(X.shape) < 0.2] *= 0.0
-    labels, weights = rng.integers(2, size=40), np.ones(40)
-    expected = merge_repeated_rows(X, labels, weights)
-    minus_zero = np.where(X == 0, -0.0, X)
-    forms = [X.astype(np.float32), X.astype(">f8"), np.asfortranarray(X), minus_zero]
-    if scale == 1.0 and not seed % 2:
-        forms += [X.astype(np.uint8), X.astype(np.int64)]
-    for form in [*forms, sparse.csr_array(X), sparse.csr_array(X.astype(np.float32))]:
-        rows, of_rows, merged, _ = merge_repeated_rows(form, labels, weights)
-        dense = rows.toarray() if sparse.issparse(rows) else rows
-        np.testing.assert_array_equal(dense, expected[0])
-        np.testing.assert_array_equal(of_rows, expected[1])
-        np.testing.assert_array_equal(merged, expected[2])
-
-
-def test_missing_values_are_equal_to_each_other():
-    nan = np.frombuffer(np.uint64(0xFFF8000000000001).tobytes(), np.float64)[0]
-    X = np.array([[np.nan, 1.0], [nan, 1.0], [0.0, np.nan]])
-    rows, _, weights, _ = merge_repeated_rows(X, np.zeros(3, int), np.ones(3))
-    assert len(rows) == 2
-    assert sorted(weights) == [1.0, 2.0]

@@ -14,7 +14,6 @@ from structboost import (
     SegmentTask,
     SpanningTreeTask,
     StructBoost,
-    StructuredSVM,
     TaxonomyTask,
     inference,
 )
@@ -24,7 +23,6 @@ from structboost.tasks import (
     CandidatePairs,
     CodedTask,
     GraphInput,
-    MulticlassTask,
     SuperpixelCRFTask,
     labelled_stretches,
 )
@@ -199,24 +197,3 @@ def impossible(task, x):
     parts = parts if isinstance(parts, dict) else {"arc": parts}
     scores = {kind: np.zeros((len(p), task.kinds[kind].n_channels)) for kind, p in parts.items()}
     task.argmax(x, scores if len(scores) > 1 else scores["arc"])
-
-
-@pytest.mark.parametrize("trainer", [StructBoost, StructuredSVM])
-def test_examples_and_paths_are_named(trainer):
-    model = trainer(MulticlassTask(2), C=1.0)
-    X, Y = np.eye(2), [0, 1]
-    with pytest.raises(TypeError, match=r"X is array\(3.*, not a sequence"):
-        model.fit(np.array(3.0), Y)
-    for wrong in (dict, {"no": "word"}, np.array(3.0), {0, 1}):
-        with pytest.raises(TypeError, match=r"Y is .*, not a sequence; give a list of outputs"):
-            model.fit(X, wrong)
-    for Cs in (dict, np.array(3.0), [None], [1.0, "word"], np.ones((2, 2)), range(3)):
-        with pytest.raises((TypeError, ValueError), match="Cs"):
-            list(model.path(X, Y, Cs))
-    with pytest.raises(TypeError, match=r"C is array"):
-        trainer(MulticlassTask(2), C=np.ones(2)).fit(X, Y)
-
-
-def test_a_type_of_python_is_no_weak_learner():
-    with pytest.raises(TypeError, match="weak_learner is <class 'dict'>; give a name"):
-        StructBoost(MulticlassTask(2), C=1.0, weak_learner=dict).fit(np.eye(2), [0, 1])

@@ -85,7 +85,7 @@ def test_a_wrong_input_is_named_in_fit_and_predict(name, fitted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["matching", "trees", "graph", "segments", "chain", "superpixels"])
+@pytest.mark.parametrize("name", ["matching", "chain"])
 def test_an_example_keeps_its_index_under_a_choice_of_C(name):
     task, X, Y, wrong = PROBLEMS[name]
     for value in (*wrong.values(), None):
@@ -94,17 +94,6 @@ def test_an_example_keeps_its_index_under_a_choice_of_C(name):
     for value in NO_INPUTS.values():
         bad = with_wrong(X, value)
         check_named(lambda bad=bad: StructBoost(task, C="auto", max_rounds=2).fit(bad, Y), "X[37]")
-
-
-@pytest.mark.parametrize("engine", ["serial", "threads"])
-@pytest.mark.parametrize("name", ["matching", "trees", "graph", "segments", "chain"])
-def test_an_example_keeps_its_index_on_engines_and_in_blocks(name, engine, monkeypatch):
-    monkeypatch.setattr("structboost.runtime.blocks.BLOCK_ROWS", 16)
-    task, X, Y, wrong = PROBLEMS[name]
-    for value in wrong.values():
-        bad = with_wrong(Y, value)
-        make = StructBoost(task, C=5.0, max_rounds=2, engine=engine, n_jobs=2)
-        check_named(lambda make=make, bad=bad: make.fit(X, bad), "Y[37]")
 
 
 def test_inputs_of_another_width_than_in_training_are_named(fitted):
