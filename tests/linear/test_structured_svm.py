@@ -7,10 +7,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from structboost.contract.results import deeply_equal
 
 from structboost import ChainTask
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import PartKind, StackedParts, deeply_equal
 from structboost.errors import InterruptedFitWarning, TaskError
 from structboost.learners import active_features
 from structboost.linear import structured_svm
