@@ -280,16 +280,16 @@ def test_a_task_of_several_kinds_passes():
         check_task(NotADict(), *pairs())
 
 
-def test_arguments():
+def test_examples_that_do_not_fit_a_check_are_refused():
     X, Y = candidates()
-    with pytest.raises((TypeError, ValueError), match="X has 12 examples and Y 11"):
-        check_task(Choose(), X, Y[:-1])
-    with pytest.raises((TypeError, ValueError), match="X is empty"):
-        check_task(Choose(), [], [])
-    with pytest.raises((TypeError, ValueError), match="outputs has 1 entries for 12 examples"):
-        check_task(Choose(), X, Y, outputs=[[0]])
-    with pytest.raises((TypeError, ValueError), match="subclass of Task"):
-        check_task("Choose", X, Y)
+    for task, inputs, truths, outputs, message in (
+        (Choose(), X, Y[:-1], None, "X has 12 examples and Y 11"),
+        (Choose(), [], [], None, "X is empty"),
+        (Choose(), X, Y, [[0]], "outputs has 1 entries for 12 examples"),
+        ("Choose", X, Y, None, "subclass of Task"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            check_task(task, inputs, truths, outputs)
 
 
 class PlainBinary(BinaryTask):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -178,21 +179,14 @@ class OtherBatchSums(Sums):
         return found._replace(log_sums=0 * found.log_sums - 1)
 
 
+BOOSTED = partial(StructBoost, C=20.0, tol=0.05, max_rounds=60)
 HINGES = {
-    "one_slack": lambda task: StructBoost(task, C=20.0, tol=0.05, max_rounds=60),
-    "m_slack": lambda task: StructBoost(
-        task, C=20.0, tol=0.05, max_rounds=60, formulation="m_slack"
-    ),
-    "norm_bounded": lambda task: StructBoost(
-        task, C=20.0, tol=0.05, max_rounds=60, formulation=NormBoundedHinge()
-    ),
-    "svm": lambda task: StructuredSVM(task, C=20.0, tol=0.05, random_state=0),
-    "linear": lambda task: LinearTrainer(task, C=20.0, tol=0.05, max_epochs=200),
+    "one_slack": BOOSTED,
+    "m_slack": partial(BOOSTED, formulation="m_slack"),
+    "norm_bounded": partial(BOOSTED, formulation=NormBoundedHinge()),
+    "svm": partial(StructuredSVM, C=20.0, tol=0.05, random_state=0),
+    "linear": partial(LinearTrainer, C=20.0, tol=0.05, max_epochs=200),
 }
-
-
-def likelihood(task):
-    return StructBoost(task, C=20.0, tol=0.05, max_rounds=60, formulation="log")
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +258,7 @@ def test_check_task_names_a_lying_argmax_or_loss(examples, task):
 )
 def test_lying_sums_are_named(examples, task, message):
     with pytest.raises(TaskError, match=message):
-        likelihood(task()).fit(*examples)
+        BOOSTED(task(), formulation="log").fit(*examples)
     with pytest.raises(TaskError, match=r"log_sum|marginals|does not list the true output"):
         check_task(task(), *examples)
 

@@ -28,15 +28,17 @@ class LossScores(Tags):
         return scores.argmax(axis=1)
 
 
+BOOSTED = partial(StructBoost, C=5.0, max_rounds=3)
+LINEAR = partial(LinearTrainer, C=1.0, tol=0.1, max_epochs=3)
 TRAINERS = {
-    "one_slack": lambda task: StructBoost(task, C=5.0, max_rounds=3),
-    "m_slack": lambda task: StructBoost(task, C=5.0, max_rounds=3, formulation="m_slack"),
-    "svm": lambda task: StructuredSVM(task, max_epochs=3),
-    "linear": lambda task: LinearTrainer(task, C=1.0, tol=0.1, max_epochs=3),
+    "one_slack": BOOSTED,
+    "m_slack": partial(BOOSTED, formulation="m_slack"),
+    "svm": partial(StructuredSVM, max_epochs=3),
+    "linear": LINEAR,
 }
 LIKELIHOODS = {
-    "log": lambda task: StructBoost(task, C=5.0, max_rounds=3, formulation="log"),
-    "likelihood": lambda task: LinearTrainer(task, loss="log_loss", C=1.0, tol=0.1, max_epochs=3),
+    "log": partial(BOOSTED, formulation="log"),
+    "likelihood": partial(LINEAR, loss="log_loss"),
 }
 
 
@@ -71,7 +73,7 @@ METHODS = {
     "parts": (Sums, BAD, TRAINERS | LIKELIHOODS),
     "joint_feature": (Sums, BAD | TOO_LARGE, TRAINERS | LIKELIHOODS),
     "loss": (Tags, BAD, TRAINERS),
-    "loss_scores": (LossScores, {k: v for k, v in (BAD | TOO_LARGE).items()}, TRAINERS),
+    "loss_scores": (LossScores, BAD | TOO_LARGE, TRAINERS),
     "argmax": (Tags, BAD, TRAINERS),
     "log_sum": (Sums, BAD | TOO_LARGE, LIKELIHOODS),
     "marginals": (Sums, BAD | TOO_LARGE, LIKELIHOODS),

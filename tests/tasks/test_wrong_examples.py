@@ -14,12 +14,13 @@ from tests.helpers.task_problems import NO_INPUTS, NO_OUTPUTS, task_problems
 
 PROBLEMS = task_problems()
 WRONG = 37
+BOOSTED = partial(StructBoost, C=5.0, max_rounds=2)
 TRAINERS = {
-    "one_slack": lambda task: StructBoost(task, C=5.0, max_rounds=2),
-    "m_slack": lambda task: StructBoost(task, C=5.0, max_rounds=2, formulation="m_slack"),
-    "svm": lambda task: StructuredSVM(task, C=1.0, max_epochs=2),
+    "one_slack": BOOSTED,
+    "m_slack": partial(BOOSTED, formulation="m_slack"),
+    "svm": partial(StructuredSVM, C=1.0, max_epochs=2),
 }
-LIKELIHOOD = {"log": lambda task: StructBoost(task, C=5.0, max_rounds=2, formulation="log")}
+LIKELIHOOD = {"log": partial(BOOSTED, formulation="log")}
 
 
 def trainers_of(task):
