@@ -92,6 +92,7 @@ def test_names_are_different_and_each_of_them_occurs():
     names = features.get_feature_names_out().tolist()
     assert len(set(names)) == len(names)
     assert set(names) == {name for token in tokens for name in token}
+    assert features.set_params(window=1, suffixes=0).get_feature_names_out().tolist() == names
 
 
 def bin_of(bounds, value):
