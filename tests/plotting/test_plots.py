@@ -198,6 +198,7 @@ def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
         StructBoostClassifier(objective="hinge", C=10).fit(X, y), features=[21, 3]
     )
     assert [axis.get_xlabel() for axis in display.axes_] == ["feature 21", "feature 3"]
+    assert not display.shape(int(np.argmin(display.importances())))[1].any()
     display.figure_.savefig(tmp_path / "shapes.png")
     with pytest.raises(ValueError, match="features is"):
         display.plot(features=[99])
