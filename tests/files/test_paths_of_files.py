@@ -86,7 +86,6 @@ def test_every_face_names_a_path_that_cannot_be_written_or_read(fitted, tmp_path
             ("a\0b", ValueError, "zero character"),
             (os.fsencode(tmp_path / "model"), TypeError, "give the path .*such as '/"),
             (None, TypeError, "path is None; give the path of a file"),
-            (7, TypeError, "path is 7; give the path of a file"),
         ):
             with pytest.raises(error, match=message):
                 face.save(path)
@@ -95,7 +94,6 @@ def test_every_face_names_a_path_that_cannot_be_written_or_read(fitted, tmp_path
             (tmp_path / "no", FileNotFoundError, "There is no"),
             (b"model", TypeError, "give the path of a file"),
             (None, TypeError, "path is None"),
-            (0, TypeError, "path is 0"),
         ):
             with pytest.raises(error, match=message):
                 load(path)
@@ -108,7 +106,6 @@ def test_files_that_are_empty_cut_or_foreign_are_no_models(fitted, tmp_path):
     np.savez(tmp_path / "foreign.npz", a=np.ones(3))
     for bad in (
         b"",
-        content[: len(content) // 2],
         content[:-1],
         b"PK\x03\x04",
         b"\x80\x05N.",
@@ -204,7 +201,6 @@ def test_tables_videos_and_pictures_name_a_bad_path_before_they_work(tmp_path):
         (tmp_path / "no" / "table", FileNotFoundError, "a folder that exists"),
         (tmp_path / "file" / "table", NotADirectoryError, "a folder that exists"),
         (b"table", TypeError, "path is b'table'"),
-        (3, TypeError, "path is 3"),
         ("", ValueError, "path is empty"),
     ):
         with pytest.raises(error, match=message):

@@ -70,7 +70,6 @@ class Inherits(ChainTask):
         (lambda: Inherits(2, n_tags=3), "Inherits: multiple values for argument 'n_tags'"),
         (lambda: StructBoost.load("model"), "load of StructBoost: missing .*'task'; .* path, task"),
         (lambda: StructBoostTagger(epsilon=1e-3), "'epsilon'; tol=... is the gap"),
-        (lambda: StructBoost(None, num_leaves=31), "'num_leaves'; it takes task"),
         (lambda: StructBoostClassifier().fit(X), "fit of StructBoostClassifier: missing .*'y'"),
         (
             lambda: StructBoostRanker().predict(X, Y, 3),

@@ -303,7 +303,6 @@ def of_other_start():
         ({"n_trees": 0}, "n_trees is 0"),
         ({"tol": 1.5}, "tol is 1.5"),
         ({"model": partial(RandomForestRegressor, 5)}, "give a fitted classifier of LightGBM"),
-        ({"model": list}, "give a fitted classifier of LightGBM"),
         ({"model": lambda: make_pipeline(StandardScaler(), histograms())}, "give its last step"),
         ({"model": of_other_start}, "init=None"),
         *(
