@@ -1,10 +1,8 @@
-"""Behaviours of errors, scores, reprs, records and cost."""
+"""Behaviours of errors, scores, records and cost."""
 
 from __future__ import annotations
 
-import html
 import inspect
-import re
 import time
 import tracemalloc
 from functools import partial
@@ -33,26 +31,6 @@ def bad_parameters(face):
             fault = face.refusal([name], partial(_fit_with, face, name, value))
             if fault:
                 yield f"{name}={shortened(value)}: {fault}"
-
-
-@behaviour("unknown keywords")
-def unknown_keywords(face):
-    """A keyword that does not exist is refused by its name and that of the class."""
-    required = {
-        name: value
-        for name, value in face.estimator.get_params(deep=False).items()
-        if name in ("problem", "task", "estimator")
-    }
-    for name, call in {
-        "constructor": lambda: type(face.estimator)(**required, no_such_word=1),
-        "set_params": lambda: face.fresh().set_params(no_such_word=1),
-    }.items():
-        try:
-            face.call(call)
-            yield f"{name}: was not refused"
-        except (TypeError, ValueError) as error:
-            if "no_such_word" not in str(error) or face.name not in str(error):
-                yield f"{name}: error does not name class and keyword: {error}"
 
 
 @behaviour("score")
@@ -90,32 +68,6 @@ def cross_validation(face):
         )
         if not np.isfinite(values).all():
             yield f"scoring={scoring!r} gives {values}"
-
-
-@behaviour("repr")
-def representation(face):
-    """The repr of an object describes it in a few lines."""
-    model = face.model()
-    for name, thing in {"new": face.fresh(), "fitted": model, **_facts_with_repr(model)}.items():
-        text = repr(thing)
-        if re.search(r"object at 0x", text):
-            yield f"{name}: repr has an address: {shortened(text)}"
-        if len(text) > 3000:
-            yield f"{name}: repr has {len(text)} characters"
-        if name in ("new", "fitted") and face.name not in text:
-            yield f"{name}: repr does not name the class: {shortened(text)}"
-        page = thing._repr_html_() if hasattr(thing, "_repr_html_") else ""
-        if name == "fitted" and face.name not in html.unescape(page):
-            yield "the page of the object does not name its class"
-
-
-def _facts_with_repr(model):
-    """Return the fitted attributes that are objects of this package."""
-    return {
-        name: value
-        for name, value in vars(model).items()
-        if name.endswith("_") and type(value).__module__.startswith("structboost")
-    }
 
 
 @behaviour("bounds and records")

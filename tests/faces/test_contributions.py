@@ -97,9 +97,6 @@ def test_an_ensemble_returns_contributions_to_its_channels():
     values, base = model.contributions(single)
     assert values.shape == (150, 4, 3)
     np.testing.assert_allclose(base + values.sum(axis=1), model.scores(single))
-    text = repr(model.contributions(X))
-    assert text.startswith("Contributions(values of shape (150, 4, 3), base=[")
-    assert len(text) < 90
     with pytest.raises(ValueError, match="features has shape"):
         model.contributions(X[:, :2])
     rows = np.where(X > np.median(X, axis=0), np.arange(4), -1).astype(np.int32)

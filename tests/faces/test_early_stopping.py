@@ -15,7 +15,6 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.errors import InterruptedFitWarning
-from structboost.faces.recipe import EarlyStopping
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -59,19 +58,6 @@ def test_a_score_that_does_not_change_does_not_end_training_at_once(face, object
     if objective == "default" and face is not StructBoostRanker:
         # The surrogate is the loss that is watched where no score is given.
         assert model.n_iter_ == face(**parameters).fit(*DATA[face]).n_iter_
-
-
-def test_of_equal_losses_the_round_of_the_least_surrogate_is_the_best():
-    stopping = EarlyStopping([0], [0], n_iter_no_change=2)
-    measured = iter([(0.5, 3.0), (0.5, 2.0), (0.5, 1.0), (0.4, 9.0), (0.4, 9.5), (0.4, 9.7)])
-    stopping._measured = lambda model, trainer: next(measured)
-    ended = []
-    for _ in range(6):
-        stopping._add([None], None)
-        ended.append((stopping.best_stage, stopping.has_stopped))
-    assert ended == [
-        (0, False), (1, False), (2, False), (3, False), (3, False), (3, True),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("face", ALL)

@@ -61,19 +61,3 @@ def test_other_faces_of_constant_features_are_empty(form, C):
             model = face(objective="hinge", C=C, **form).fit(*examples)
         if face is not StructBoostTagger:  # tags follow from those before them
             assert not model.model_.weights.any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [29, 31, 37])
-@pytest.mark.parametrize("weak_learner", ["stump", "linear", ["linear", "stump"]])
-def test_rankers_of_features_with_two_values_are_fitted(weak_learner, seed):
-    rng = np.random.default_rng(seed)
-    queries = np.repeat(np.arange(8), 3)
-    X = np.where(rng.random((24, 1)) < 0.5, 0.3, 1e3)
-    y = rng.integers(0, 3, 24)
-    y[:3] = 0, 1, 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = StructBoostRanker(objective="hinge", weak_learner=weak_learner, max_iter=60)
-        model.fit(X, y, qid=queries)
-    assert np.isfinite(model.objective_)

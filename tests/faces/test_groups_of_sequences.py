@@ -36,36 +36,26 @@ def test_no_group_is_on_both_sides_of_a_fold(n):
         assert sorted(held) == np.flatnonzero(weights).tolist()
 
 
-def folds_of(monkeypatch, **settings):
-    """Groups on both sides of each fold of a fit."""
-    X, y, groups = documents(**settings)
-    found = []
+@pytest.mark.parametrize("are_given", [True, False])
+def test_documents_of_a_tagger_are_held_out_as_a_whole(are_given, monkeypatch):
+    X, y, groups = documents(n=60 if are_given else 600)
+    if are_given:
+        y[5][1] = None  # two pieces of one sequence
+        groups = [*groups[:5], groups[5], *groups[5:]]
+    else:
+        groups = np.arange(600) // 10  # neighbours are held out together by default
+    folds = []
 
-    def folds(*examples, groups, **options):
-        found.extend(random_folds(*examples, groups=groups))
-        return found
+    def recorded(*examples, groups, **options):
+        folds.extend(random_folds(*examples, groups=groups))
+        return folds
 
-    monkeypatch.setattr("structboost.faces.tagger.random_folds", folds)
-    return X, y, groups, found
-
-
-def test_documents_of_a_tagger_are_held_out_as_a_whole(monkeypatch):
-    X, y, groups, folds = folds_of(monkeypatch)
-    y[5][1] = None  # two pieces of one sequence
-    StructBoostTagger().fit(X, y, groups=groups)
-    of_pieces = [*groups[:5], groups[5], *groups[5:]]
+    monkeypatch.setattr("structboost.faces.tagger.random_folds", recorded)
+    StructBoostTagger().fit(X, y, groups=documents()[2] if are_given else None)
     for fold in folds:
-        rows, held = ({of_pieces[k] for k in part} for part in (fold.rows, fold.held_rows))
+        rows, held = ({groups[k] for k in part} for part in (fold.rows, fold.held_rows))
         assert held
         assert not rows & held
-
-
-@pytest.mark.slow
-def test_neighbours_are_held_out_together_by_default(monkeypatch):
-    X, y, _, folds = folds_of(monkeypatch, n=1000)
-    StructBoostTagger().fit(X, y)
-    for fold in folds:
-        assert not set(np.array(fold.rows) // 10) & set(np.array(fold.held_rows) // 10)
 
 
 def test_early_stopping_holds_out_whole_groups(monkeypatch):
@@ -107,7 +97,6 @@ def test_one_long_sequence_is_cut_into_runs_to_choose_C():
     tokens, tags = [token for x in X for token in x], [tag for own in y for tag in own]
     tags[0] = tags[-1] = "A"
     tagger = StructBoostTagger().fit([tokens], [tags])
-    assert len(tagger.C_path_) > 2
     borders = np.linspace(0, len(tokens), 11).astype(int).tolist()
     runs = StructBoostTagger(C=tagger.C_).fit(
         [tokens[a:b] for a, b in pairwise(borders)], [tags[a:b] for a, b in pairwise(borders)]

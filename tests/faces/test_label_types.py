@@ -162,23 +162,27 @@ def test_the_columns_of_a_frame_are_the_labels(tmp_path):
 
 
 def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
-    face = StructBoostMultiLabelClassifier(max_iter=2, label_costs={"rain": 3.0, "a": (1, 2)})
-    by_index = StructBoostMultiLabelClassifier(max_iter=2, label_costs={1: 3.0, 2: (1, 2)})
-    expected = by_index.fit(X, FRAME.to_numpy()).predict(X)
-    np.testing.assert_array_equal(face.fit(X, FRAME).predict(X), expected)
-    face.save(tmp_path / "model")
-    assert type(face).load(tmp_path / "model").label_costs == face.label_costs
-    face = StructBoostMultiLabelClassifier(max_iter=2, hierarchy={"wind": ["a"]}).fit(X, FRAME)
-    predicted = face.predict(X)
-    assert (predicted[:, 0] >= predicted[:, 2]).all()
-    face.save(tmp_path / "model")
-    assert type(face).load(tmp_path / "model").hierarchy == {"wind": ["a"]}
-    for parameters, message in (
-        ({"label_costs": {"snow": 1}}, r"'snow', which y does not have.*'rain'"),
-        ({"hierarchy": {"snow": ["a"]}}, r"the label 'snow', and y has the columns \['wind', "),
-    ):
+    face = StructBoostMultiLabelClassifier(max_iter=2)
+    for by_name, by_index, message in (
+        (
+            {"label_costs": {"rain": 3.0, "a": (1, 2)}}, {"label_costs": {1: 3.0, 2: (1, 2)}},
+            r"'snow', which y does not have.*'rain'",
+        ),
+        (
+            {"hierarchy": {"wind": ["a"]}}, {"hierarchy": {0: [2]}},
+            r"the label 'snow', and y has the columns \['wind', ",
+        ),
+    ):  # fmt: skip
+        expected = face.set_params(**by_index).fit(X, FRAME.to_numpy()).predict(X)
+        model = face.set_params(**by_name).fit(X, FRAME)
+        np.testing.assert_array_equal(model.predict(X), expected)
+        model.save(tmp_path / "model")
+        ((name, value),) = by_name.items()
+        assert getattr(type(face).load(tmp_path / "model"), name) == value
+        wrong = {name: {"snow": ["a"] if name == "hierarchy" else 1}}
         with pytest.raises(ValueError, match=message):
-            StructBoostMultiLabelClassifier(max_iter=2, **parameters).fit(X, FRAME)
+            face.set_params(**wrong).fit(X, FRAME)
+        face.set_params(**{name: None})
 
 
 @pytest.mark.parametrize("label", [0, "of the day", (1, 2)])

@@ -79,7 +79,6 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
     [
         ({"label_costs": {5: 2}}, "the label 5, which y does not have; give labels of [0, 1, 2]"),
         ({"label_costs": {0: (1, 2, 3)}}, "label_costs[0] is (1, 2, 3); give a number"),
-        ({"label_costs": {0: "2"}}, "label_costs[0] is '2'; give a number"),
         ({"label_costs": {0: -1}}, "label_costs[0] is -1; give finite costs from 0"),
         ({"label_costs": [1, 2, 3]}, "is [1, 2, 3]; give a dict of labels to costs, such as {0: "),
         ({"label_costs": {0: 2}, "loss": "f1"}, "label_costs is {0: 2}, which loss='f1' does not"),
@@ -91,9 +90,7 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
         ({"hierarchy": [(0, 1), (1, 0)]}, "a label is above itself: 0 > 1 > 0; take one pair"),
         ({"hierarchy": [("0", "1")]}, "hierarchy has '0', and y has 0; give only strings"),
         ({"hierarchy": []}, "hierarchy is empty; give a dict"),
-        ({"hierarchy": [(0, 1), (0, 1, 2)]}, "hierarchy[1] is (0, 1, 2); give"),
         ({"hierarchy": (0, 1)}, "hierarchy[0] is 0; give"),
-        ({"hierarchy": 3}, "hierarchy is 3; give "),
     ],
 )
 def test_wrong_costs_and_hierarchies_are_named(options, message):
@@ -143,10 +140,8 @@ def test_the_whole_scikit_learn_battery():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.array([[0, 2], [1, 0]]), r"y\[0, 1\] is 2; give an indicator matrix of 0 and 1"),
         (np.ma.array([[0, 1], [1, 0]], mask=[[0, 1]] * 2), r"y\[0, 1\] is masked"),
         ([["cat"], ["dog", None]], r"y\[1\] has the label None; .* leave labels out"),
-        ([["cat"], ["dog", np.nan]], r"y\[1\] has the label nan"),
         ([[("cat", "old")], [("dog", "old")]], r"y\[0\] has the label \('cat', 'old'\)"),
         ([["cat"], ["dog", 3]], r"y\[1\] has the label 3, and y has 'cat'; give only strings"),
         ([["cat"], [b"dog"]], r"has the label b'dog'; give strings or numbers"),
@@ -156,9 +151,7 @@ def test_the_whole_scikit_learn_battery():
         ([{"cat": 1}, {"dog": 1}], r"y\[0\] is \{'cat': 1\}"),
         (["cat", "cat"], "y has 1 class only, .*'cat'"),
         ([0.5, 1.5], "continuous"),
-        (None, "requires y to be passed"),
         ([["cat"], []], "y has 1 labels"),
-        ([["cat"], ["dog"], []], "2 samples and y 3"),
         (np.zeros((2, 11)), "at most 10 labels"),
     ],
 )

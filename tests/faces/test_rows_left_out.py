@@ -154,19 +154,21 @@ def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
     assert log_loss(product[4000:], model.predict_proba(signs[4000:])) < 0.05
 
 
+def steps_and_labels():
+    """Rows whose label changes at every step of each feature."""
+    rows = np.random.default_rng(0).uniform(0, 3, size=(2500, 3))
+    return rows, (np.floor(rows).sum(axis=1) % 2).astype(int)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_smooth", [False, True])
 def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, tmp_path):
-    rng = np.random.default_rng(0)
-    rows = rng.uniform(0, 3, size=(2500, 3))
-    labels = (np.floor(rows).sum(axis=1) % 2).astype(int)
+    rows, labels = steps_and_labels()
     if is_smooth:
-        rows = rng.normal(size=(2500, 20))
+        rows = np.random.default_rng(0).normal(size=(2500, 20))
         labels = (rows.sum(axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(rows, labels)
-    assert model.max_depth_ == (5 if is_smooth else 7)
-    assert model.learning_rate_ == (0.1 if is_smooth else 0.2)
-    assert f"depth {model.max_depth_}" in repr(model)
+    assert (model.max_depth_, model.learning_rate_) == ((5, 0.1) if is_smooth else (7, 0.2))
     model.save(tmp_path / "model")
     assert StructBoostClassifier.load(tmp_path / "model").max_depth_ == model.max_depth_
     given = StructBoostClassifier(random_state=0, max_depth=5, max_iter=5).fit(rows, labels)
@@ -179,11 +181,9 @@ def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
     monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 2000)
     monkeypatch.setattr(stage_wise, "_MOST_SOME", 2000)
     monkeypatch.setattr(stage_wise, "_LARGE", 2400 if are_many else 20_000)
+    assert StructBoostClassifier(random_state=0).fit(*steps_and_labels()).max_depth_ == 7
     rng = np.random.default_rng(0)
-    rows = rng.uniform(0, 3, size=(2500, 3))
-    labels = (np.floor(rows).sum(axis=1) % 2).astype(int)
-    assert StructBoostClassifier(random_state=0).fit(rows, labels).max_depth_ == 7
-    noise = rng.integers(0, 2, 2500)
     # On noise neither is better: a tie goes to long steps only if some rows stand for many.
-    tied = StructBoostClassifier(random_state=0).fit(rng.normal(size=(2500, 20)), noise)
+    noise = rng.normal(size=(2500, 20)), rng.integers(0, 2, 2500)
+    tied = StructBoostClassifier(random_state=0).fit(*noise)
     assert tied.max_depth_ == (7 if are_many else 5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.metrics import (
     accuracy_score,
@@ -13,12 +12,8 @@ from sklearn.metrics import (
     f1_score,
     get_scorer,
     jaccard_score,
-    make_scorer,
     ndcg_score,
 )
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from structboost import (
     StructBoostClassifier,
@@ -81,15 +76,6 @@ def test_weights_of_sequences_count_for_their_tokens():
     assert score(tagger, SEQUENCES, wrong, sample_weight=first) == pytest.approx(
         tagger.score(SEQUENCES[:1], wrong[:1])
     )
-
-
-@pytest.mark.slow
-def test_matrices_work_with_scorers_of_scikit_learn_and_pipelines():
-    for y in (MATRIX, pd.DataFrame(MATRIX, columns=list("xyz"))):
-        for scoring in ("f1_micro", make_scorer(f1_score, average="samples", zero_division=1.0)):
-            assert np.all(cross_val_score(SETS, X, y, scoring=scoring, cv=2) > 0.5)
-    pipeline = make_pipeline(StandardScaler(), SETS).fit(X, LISTS)
-    assert structured_scorer("accuracy")(pipeline, X, LISTS) == pipeline.score(X, LISTS)
 
 
 def test_labels_that_were_not_in_training_are_errors():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from functools import partial
 
 import numpy as np
 import pandas
@@ -61,15 +60,13 @@ def test_categorical_features_may_be_names_indices_or_a_mask():
     for given, said in (
         (["hue"], "names 'hue'"),
         ([7], "column indices from 0 to 2"),
-        ("all", "is 'all'"),
     ):
         with pytest.raises(ValueError, match=said):
             StructBoostClassifier(categorical_features=given).fit(frame, y)
     with pytest.raises(ValueError, match=r"Column 'colour' of X holds .*encode it as numbers"):
         StructBoostClassifier(categorical_features=None).fit(frame, y)
-    own = partial(SVMFamily)
     with pytest.raises(ValueError, match=r"which weak_learner=.*SVMFamily.* cannot take"):
-        StructBoostClassifier(objective="hinge", weak_learner=own).fit(frame, y)
+        StructBoostClassifier(objective="hinge", weak_learner=SVMFamily).fit(frame, y)
 
 
 def steps(model, name, frame):
@@ -92,14 +89,14 @@ def test_scores_are_monotonic_in_constrained_features(estimator, weak_learner):
         options |= {"objective": "hinge", "C": 100.0, "weak_learner": weak_learner}
     free = estimator(**options).fit(frame, y)
     assert (np.diff(steps(free, "a", frame), axis=0) < 0).any()
-    for given in ({"a": 1, "b": -1}, [1, -1, 0]):
-        model = estimator(**options, monotonic_cst=given).fit(frame, y)
-        assert (np.diff(steps(model, "a", frame), axis=0) >= 0).all()
-        assert (np.diff(steps(model, "b", frame), axis=0) <= 0).all()
-        assert (np.diff(steps(model, "c", frame), axis=0) > 0).any()
-        if weak_learner == "stump":
-            assert model.history_[-1]["bound"] <= model.objective_
-        assert model.score(frame, y) > 0.8
+    model = estimator(**options, monotonic_cst={"a": 1, "b": -1}).fit(frame, y)
+    assert (np.diff(steps(model, "a", frame), axis=0) >= 0).all()
+    assert (np.diff(steps(model, "b", frame), axis=0) <= 0).all()
+    assert (np.diff(steps(model, "c", frame), axis=0) > 0).any()
+    if weak_learner == "stump":
+        assert model.history_[-1]["bound"] <= model.objective_
+    listed = estimator(**options, monotonic_cst=[1, -1, 0]).fit(frame, y)
+    np.testing.assert_array_equal(listed.decision_function(frame), model.decision_function(frame))
 
 
 def test_impossible_directions_are_refused():

@@ -44,20 +44,17 @@ def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
 STRANGE_VECTORS = {
     "longer": ([{"v": [1.0, 2.0]}, {"v": [1.0]}], [{"v": [1.0, 2.0, 3.0]}], "3 numbers, .* most 2"),
     "shorter": ([{"v": [1.0, 2.0, 3.0]}], [{"v": [5.0]}], "1 number, .* count as 0"),
-    "shorter than all": ([{"v": [1.0, 2.0, 3.0]}, {"v": [1.0, 2.0]}], [{"v": [5.0]}], "1 number"),
     "as short as one": (
         [{"v": [1.0, 2.0]}, {"v": np.ones(1)}],
         [{"v": [5.0]}, {"v": [5.0, 6.0]}],
         "",
     ),
     "a vector, was a number": ([{"v": 5.0}], [{"v": [1.0, 2.0]}, {"v": np.ones(2)}], "is a vector"),
-    "a vector, was a truth": ([{"v": True}], [{"v": [1.0, 2.0]}], "is a vector"),
     "a number beside others": ([{"v": [1.0]}], [{"v": 2.0}, {"w": "a"}, {"z": 1.0}], "is a number"),
-    "truths": ([{"v": [1.0, 2.0]}], [{"w": True, "v": True}, {"b": True}], "is a number"),
     "both in training": ([{"v": [1.0]}, {"v": 1.0}], [{"v": 1.0}], ""),
 } | {
     f"{value!r}": ([{"v": [1.0, 2.0]}], [{"v": value}], "is a number, and was a vector")
-    for value in (2.0, 1, 0.0, True, np.bool_(True), np.float32(3), np.array(4.0))
+    for value in (2.0, 0, True, np.float32(3), np.array(4.0))
 }
 
 
@@ -80,16 +77,14 @@ def test_tokens_of_many_layouts_are_read_as_each_alone():
     values = [True, False, "x", "y", 2.5, 1, 0, ["x", "z"]]
     tokens = [
         {str(name): values[rng.integers(8)] for name in rng.choice(6, 3, replace=False)}
-        for _ in range(1500)
+        for _ in range(600)
     ]
-    tokens[::3] = [{"0": "x", "1": True}] * 500
-    tokens[700:705] = [{"1": True, "0": "y", "2": ["x", "z"]}] * 5
+    tokens[::3] = [{"0": "x", "1": True}] * 200
     names, other = TokenNames(), DictVectorizer()
-    wanted = other.fit_transform(tokens)
-    np.testing.assert_array_equal(names.learn([tokens]).whole().toarray(), wanted.toarray())
+    wanted = other.fit_transform(tokens).toarray()
+    np.testing.assert_array_equal(names.learn([tokens]).whole().toarray(), wanted)
     rows = [names.table([[token]]).whole().toarray()[0] for token in tokens]
-    np.testing.assert_array_equal(rows, wanted.toarray())
-    assert names.table([tokens[::3]]).entries.has_canonical_format
+    np.testing.assert_array_equal(rows, wanted)
 
 
 NUMBERS = st.one_of(st.integers(-1, 2), st.floats(-2, 2))

@@ -119,10 +119,3 @@ def test_a_file_for_onnx_is_refused():
     tagger = StructBoostTagger(transition_features=["go"], C=5.0).fit(X, y)
     with pytest.raises(TypeError, match="transition_features was set"):
         to_onnx(tagger)
-
-
-def test_one_tag_has_no_transitions():
-    with pytest.warns(UserWarning, match="tag"):
-        tagger = StructBoostTagger(transition_features=["go"]).fit([[{"go": "a"}]], [["x"]])
-    assert tagger.predict([[{"go": "a"}, {"go": "b"}]]) == [["x", "x"]]
-    assert tagger.transition_weights_.shape == (0, 1, 1)
