@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 
 from structboost import (
@@ -71,22 +71,6 @@ def test_stage_wise_trees_are_the_default():
 def test_weights_that_leave_one_class_are_refused():
     with pytest.raises(ValueError, match="times class_weight leaves samples of class 0 only"):
         StructBoostClassifier(class_weight={0: 1, 1: 0}).fit([[0.0], [1.0]], [0, 1])
-
-
-def test_early_stopping_keeps_the_best_round_and_its_certificate(tmp_path):
-    data = load_breast_cancer(return_X_y=True)
-    model = StructBoostClassifier(
-        objective="hinge", C=1000, early_stopping=True, n_iter_no_change=3, random_state=0
-    ).fit(*data)
-    assert model.n_iter_ == int(np.argmin(model.validation_losses_)) + 1
-    assert len(model.validation_losses_) - model.n_iter_ <= 3
-    assert model.objective_ == model.history_[-1]["primal"]
-    assert len(model.history_) == model.n_iter_ < len(model.validation_losses_)
-    assert model.ending_ == "held_out"
-    assert f"gap {100 * model.history_[-1]['gap']:.2g} %" in repr(model)
-    model.save(tmp_path / "model")
-    loaded = StructBoostClassifier.load(tmp_path / "model")
-    assert loaded.history_ == model.history_
 
 
 @pytest.mark.parametrize("parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}])

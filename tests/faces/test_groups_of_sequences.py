@@ -38,12 +38,12 @@ def test_no_group_is_on_both_sides_of_a_fold(n):
 
 @pytest.mark.parametrize("are_given", [True, False])
 def test_documents_of_a_tagger_are_held_out_as_a_whole(are_given, monkeypatch):
-    X, y, groups = documents(n=60 if are_given else 600)
+    X, y, groups = documents(n=60 if are_given else 1000)
     if are_given:
         y[5][1] = None  # two pieces of one sequence
         groups = [*groups[:5], groups[5], *groups[5:]]
     else:
-        groups = np.arange(600) // 10  # neighbours are held out together by default
+        groups = np.arange(1000) // 10  # neighbours are held out together by default
     folds = []
 
     def recorded(*examples, groups, **options):

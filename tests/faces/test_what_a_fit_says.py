@@ -90,6 +90,10 @@ def test_the_history_has_the_loss_of_the_part_that_was_held_out(face, parameters
     found = [entry["held_out_loss"] for entry in model.history_]
     assert found == model.validation_losses_[: len(found)]
     assert len(found) >= model.n_iter_
+    if parameters:  # the model and its certificate are those of the best round
+        losses = model.validation_losses_
+        assert model.n_iter_ == len(found) == np.argmin(losses) + 1 >= len(losses) - 3
+        assert model.objective_ == model.history_[-1]["primal"]
 
 
 def fit_of_falling_losses(losses, ending="max_rounds"):
