@@ -158,3 +158,9 @@ def test_tokens_with_new_names_do_not_read_all_learned_names(new, other):
     names._codes.places = _ReadByName(names._codes.places)
     table = names.table([[{"a": True, **new}, other]])
     assert table.whole().toarray().tolist() == [[1.0, 0.0], [1.0, float("b" in other)]]
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_an_infinite_number_of_a_vector_is_named(bad):
+    with pytest.raises(ValueError, match=rf"X\[1\]\[0\] has the value {bad} for .*'v\[1\]'"):
+        TokenNames().learn([[{"v": [0.5, 1.0]}], [{"v": [0.5, bad]}]])
