@@ -16,7 +16,7 @@ from tests.helpers.source import PACKAGE, tree_of
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 # Modules and packages that every package may import.
 GENERAL = {"_typing", "errors", "validation", "progress", "runtime"}
-LOOP = ("loop", "history")
+LOOP = ("boosting", "plan", "loop", "history")
 PLUG_INS = ("objectives", "learners", "tasks")
 
 
@@ -140,14 +140,14 @@ def test_the_loop_and_its_setup_ask_no_plug_in_for_its_class():
         and not {"ABC", "Protocol"} & {ast.unparse(base) for base in node.bases}
     }
     assert "OneSlack" in plug_ins
-    for module in ("boosting", "plan", *LOOP):
+    for module in LOOP:
         for node in ast.walk(tree_of(PACKAGE / "training" / f"{module}.py")):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
                 assert not asked & plug_ins, f"{module}.py, line {node.lineno}"
 
 
-@pytest.mark.parametrize("module", ["boosting", "plan", *LOOP, "columns"])
+@pytest.mark.parametrize("module", [*LOOP, "columns"])
 def test_the_loop_and_its_setup_ask_no_plug_in_for_its_name(module):
     names = {*FAMILIES, *FORMULATIONS, *RULES, "serial", "threads", "processes", "dask"}
     assert {"stump", "one_slack", "own"} <= names

@@ -208,8 +208,7 @@ def test_loading_runs_no_code_of_a_file(tmp_path):
     with np.load(tmp_path / "model") as file:
         members = dict(file)
     for name in members:
-        with (tmp_path / "crafted").open("wb") as crafted:
-            np.savez(crafted, **members | {name: np.array([Code()], object)})
+        np.savez(tmp_path / "crafted.npz", **members | {name: np.array([Code()], object)})
         with pytest.raises(ModelFileError):
-            load_model(tmp_path / "crafted")
+            load_model(tmp_path / "crafted.npz")
     assert not (tmp_path / "ran").exists()
