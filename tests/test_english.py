@@ -23,7 +23,7 @@ FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", 
 # Public names, and arrays of checkpoints, which stay as they are.
 PUBLIC = {
     ("segmentation/labelled_folder", "given"),
-    ("solvers/cut_program", "numbers"),
+    ("solvers/bundle", "numbers"),
     ("tracking/tracks", "numbers"),
     ("learners/responses", "answers"),
 }

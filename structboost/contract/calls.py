@@ -1,4 +1,7 @@
-"""Calls of the batch forms of a task, in which an error names the example."""
+"""Calls of the batch forms of a task, in which an error names the example.
+
+They also find the model that predicts one output for everything.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base class of boosted estimators, with fitted attributes and files."""
+"""Base class of boosted estimators, with declared parameters, fitted attributes and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base classes of boosted classifiers, with labels, probabilities and files."""
+"""Base classes of boosted classifiers, and the classifier that trains StructBoost."""
 
 from __future__ import annotations
 

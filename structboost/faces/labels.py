@@ -1,4 +1,10 @@
-"""Conversion between the labels of users and the outputs of classification tasks."""
+"""Conversion between the labels of users and the outputs of classification tasks.
+
+Labels are strings, numbers, bools, or dates and durations of numpy.  All labels of a training set
+are of one sort.  Whole numbers keep their values, whatever their size: where they would be rounded,
+they are refused.  Labels of these types can all be saved, and have the same type in the loaded
+model.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +72,7 @@ def zero_function(kind: PartKind, n_features: int, metadata: dict[str, Any]) -> 
     return Ensemble({"x": kind}, {"x": member}, np.ones(1), np.ones((1, 1)), metadata)
 
 
-_PLAIN_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _DATES = (np.datetime64, np.timedelta64)
 _TAKEN = "give strings or numbers, such as [str(label) for label in y]"
 _MOST_BYTES_OF_CLASSES = 1 << 26
@@ -108,7 +114,7 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
         return labels
     flat = labels.ravel()
     entries = y if isinstance(y, (list, tuple)) and labels.ndim == 1 else flat
-    checked = _of_one_sort(flat, entries, wanted)
+    checked = _checked_sort(flat, entries, wanted)
     return checked.reshape(labels.shape)
 
 
@@ -203,7 +209,7 @@ def _array(y: Any) -> AnyArray:
     return labels
 
 
-def _of_one_sort(labels: AnyArray, entries: Any, wanted: str) -> AnyArray:
+def _checked_sort(labels: AnyArray, entries: Any, wanted: str) -> AnyArray:
     """Return labels in a type of numpy that keeps their values."""
     kind = labels.dtype.kind
     if kind in "mMf" and (missing := first_missing(labels)) is not None:
@@ -224,7 +230,7 @@ def _of_one_sort(labels: AnyArray, entries: Any, wanted: str) -> AnyArray:
     items[:] = entries
     check_labels(items)
     for i, label in enumerate(items):
-        if not isinstance(label, (str, complex, *_PLAIN_NUMBERS, *_DATES)):
+        if not isinstance(label, (str, complex, *_NUMBERS, *_DATES)):
             raise TypeError(
                 f"y[{i}] is {shown(label)}, of type {type(label).__name__}: labels of this "
                 f"type are not supported; {_TAKEN}."
@@ -282,7 +288,6 @@ def saved_classes(metadata: Mapping[str, Any]) -> AnyArray:
     return classes
 
 
-_NUMBERS = (int, float, np.number, np.bool_)
 _FORMS_OF_SETS = "give an indicator matrix of 0 and 1, or a list of the labels of each sample"
 FORMS = ("matrix", "lists", "single")
 # Relative difference of a weight from a multiple that is rounding, and the most rows that weights

@@ -1,4 +1,4 @@
-"""Features of tokens on which the scores of pairs of tags depend."""
+"""Features of tokens on which the scores of pairs of tags depend, and weights of all features."""
 
 from __future__ import annotations
 

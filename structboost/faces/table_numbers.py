@@ -1,4 +1,8 @@
-"""Numbers of the columns of tables, exact or refused."""
+"""Numbers of the columns of tables, exact or refused.
+
+Checks without scikit-learn are in ``structboost.validation``, because processes of engines import
+it and start in half the time.
+"""
 
 from __future__ import annotations
 

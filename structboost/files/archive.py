@@ -6,6 +6,16 @@ the bytes of the header.  The header holds a checksum of everything else.
 Reading trusts nothing.  The total size of the arrays is limited by the size of the file before any
 is read.  Header, checksum, and types, shapes and entries of the arrays are checked, the latter by
 the schema of the format.  No code of a file is ever run.
+
+A class whose arrays go to a file describes them beside its fields::
+
+    schema = {
+        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
+        "threshold": Array("float64", ("n_learners",), infinite=True),
+    }
+
+A dimension is a number, a name, or a sum such as ``"n_nodes + 1"``.  A name gets its size from the
+first array with that dimension alone; all others must agree.
 """
 
 from __future__ import annotations

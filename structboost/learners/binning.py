@@ -1,4 +1,9 @@
-"""Features, binned once before the first round."""
+"""Features, binned once before the first round.
+
+A split of a feature with categories sends a set of them left, which is stored as bits of integers.
+Tables read such a split by a column of its own, 0 where the feature is in the set and 1 elsewhere,
+which splits at a half: the compiled forms of trees need no sets.
+"""
 
 from __future__ import annotations
 

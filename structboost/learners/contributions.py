@@ -69,7 +69,7 @@ def contributions_of(
                 "Contributions are exact for 'stump', 'pair_tree', 'linear', 'feature' and lists "
                 "of these; train with weak_learner='stump', for example."
             )
-        return _of_pairs(tables, rows, background)
+        return _pair_contributions(tables, rows, background)
     if background is not None:
         return contributions_of(scorer, rows).centred(contributions_of(scorer, background))
     values, nothing = np.zeros((*rows.shape, len(scorer.bias))), np.zeros((1, len(scorer.bias)))
@@ -83,7 +83,9 @@ def contributions_of(
     return Contributions(values, scorer.bias.copy())
 
 
-def _of_pairs(tables: PairTables, rows: AnyArray, background: AnyArray | None) -> Contributions:
+def _pair_contributions(
+    tables: PairTables, rows: AnyArray, background: AnyArray | None
+) -> Contributions:
     """Contributions of tables of pairs."""
     values, base = contributions_of(tables.steps, rows, background)
     bins = tables.bins(rows)

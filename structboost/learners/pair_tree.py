@@ -3,6 +3,21 @@
 A tree with a root and two children is a function of the features of the root and the left child
 plus one of the root and the right child.  So a model of such trees is a sum of functions of pairs
 of features (:mod:`structboost.learners.tree_table`).
+
+Kernels of the exact search for trees of two levels.
+
+The edge of a tree whose leaves have the sums s of the duals is ``mid sum(s) + half sum(|s|)``, if
+``mid`` and ``half`` are the mean of the two responses and half their difference.  So the best tree
+has the largest sum of ``|s|``.  A child with the sum T, split into l and T - l, adds
+``|l| + |T - l| = max(|T|, |2l - T|)``: the largest and the smallest l are all that is needed.  The
+sums of all children of all cuts of a root are in the histogram over pairs of bins, added up along
+both features (the depth-two routine of MurTree, Demirovic et al., JMLR 2022).  Where most rows are
+in the first bin of a feature, as in pixels, only the others are visited.
+
+A root may split a feature with a direction.  Then no response on its low side may pass one on its
+high side where all other features are equal.  Either all numbers of one side have one response, or
+both children split the same feature, and the set of high responses on the low side is within that
+on the high side.
 """
 
 from __future__ import annotations

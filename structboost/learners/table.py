@@ -1,4 +1,12 @@
-"""Tables of learners, which have responses for rows, and the table that looks a value up."""
+"""Tables of learners, which have responses for rows, and the table that looks a value up.
+
+Look-up tables and slopes are the form of ensembles of stumps and linear functions::
+
+    F_c(x) = bias_c + sum_f (table[f, bin(x_f), c] + slope[f, c] x_f)
+
+A prediction costs one binary
+search and one look-up per used feature, however many rounds were run.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trees of given depth as weak learners, grown greedily on binned features."""
+"""Trees of given depth as weak learners, grown greedily on binned features.
+
+Rows may be drawn for each round, as in stochastic boosting (Friedman, 2002).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Kernels that search splits and grow trees by them, and sums of leaves.
+"""Kernels that grow trees by the splits of least Gini impurity.
 
 Below the root only the rows of the smaller child are counted; its sibling has the difference to the
 parent.
+
+Splits are searched in the histogram of a node.  The bins of a sparse column are counted only where
+the weight outside of its common bin may be enough for a better split than the best one so far.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Tables of trees, and of trees over pairs of features."""
+"""Tables of trees, and of trees over pairs of features.
+
+Trees are a table of learners, or have leaves that hold their scores, which predict fastest.  Rows
+are taken in blocks, one feature below the other.  The nodes of the first levels are compared with
+all rows of a block, whether a row gets there or not: such loops are vectorised.  The results are
+the bits of a number, from which a table gives the node that the row has come to.
+
+Tables of features and of pairs of features are the form of trees of two levels.  Where x_a goes
+left, a tree of the root a and the children b and c is a function of x_a and x_b, elsewhere one of
+x_a and x_c.  Sums of such trees are tables over the intervals between the thresholds::
+
+    F_c(x) = bias_c + sum_a f_a,c(x_a) + sum_{a < b} f_ab,c(x_a, x_b)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Linear structured SVM, the baseline of boosting on the same tasks."""
+"""Linear structured SVM, the baseline of boosting on the same tasks.
+
+Its problem alternates exact passes and steps on cuts::
+
+    repeat
+        exact pass at w     the most violated outputs, the primal value, new cuts
+        stop when the gap to the dual value is small enough
+        steps on the cuts so far, until they leave a fraction of the gap
+        w = between the best weights so far and the new ones
+"""
 
 from __future__ import annotations
 

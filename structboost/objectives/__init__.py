@@ -1,4 +1,4 @@
-"""Masters and boosters, one module each, and their contracts.
+"""Masters and boosters, and their contracts.
 
 To add a stage-wise objective, write a :class:`Boosting` that starts a :class:`Booster`.
 """

@@ -1,4 +1,26 @@
-"""Contract of objectives, and the link from scores to probabilities of classes."""
+"""Contract of formulations, which make masters or boosters.
+
+Columns j have weights ``w_j >= 0``, and the score of a part on a channel is the sum over columns of
+weight times response.  The weights come from one of two methods::
+
+    master     min over w of  sum(w) + C risk(w)        solved anew, with duals and a lower bound
+    booster    w_j += step_j  along minus the gradient  each column once, with no bound and no C
+
+The loop (:mod:`structboost.training.loop`) calls them in this order::
+
+    formulation.check(), formulation.check_C(C), formulation.prepare(families, random_state)
+    columns = formulation.start(problem, C)
+    repeat
+        price by master.duals() or booster.gradient()
+        columns.add_responses(...)  of new learners, and columns.add_columns(...) of new columns
+        master.solve_loosely(...) after new columns, else master.solve(...);  or booster.step(...)
+        master.bound(largest edge); weights, risk and primal go into the record of the round
+
+Masters and boosters are in :mod:`structboost.objectives.master`.  A formulation declares what those
+that it makes are able to do.
+
+Scores become probabilities of classes by :class:`SoftmaxLink`.
+"""
 
 from __future__ import annotations
 

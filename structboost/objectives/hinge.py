@@ -14,8 +14,8 @@ from structboost.errors import TaskError
 from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import ColumnOracle, CutOracle
 from structboost.objectives.master import RestrictedMaster
-from structboost.solvers.bundle import Bundle
-from structboost.solvers.cut_program import CutPool, CutProgram
+from structboost.solvers.bundle import Bundle, CutPool
+from structboost.solvers.cut_program import CutProgram
 
 
 class HingeMaster(RestrictedMaster):

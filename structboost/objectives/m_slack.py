@@ -7,6 +7,12 @@ A proximal step from a center c, of length t, is ``min sum(w) + sum_i B_i slack_
 step is a pass of the argmax and a few passes over the cuts; its weights are the next center.
 Wherever it stops, the multipliers divided by the largest edge of a column are feasible, and prove a
 bound.  Figures: docs/decisions.md.
+
+The linear program is (35) of StructBoost, with lazily added constraints.
+
+The scores of columns are the linear scores of block-coordinate Frank-Wolfe.  Where each column is
+one weak learner on one channel, the score of a part on a channel is linear in
+the weights of the columns of that channel: its features are their responses on the part.
 """
 
 from __future__ import annotations
@@ -36,7 +42,7 @@ from structboost.objectives.one_slack import OneSlack
 from structboost.runtime.compiled import compiled
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
-from structboost.solvers.cut_program import CutPool
+from structboost.solvers.bundle import CutPool
 from structboost.solvers.linear_scores import (
     FoundOutputs,
     KindLayout,
@@ -415,7 +421,7 @@ _MAX_PASSES = 500
 _MAX_LOOSE_PASSES = 4
 # Passes over the cuts after each.
 _SWEEPS = 3
-_MAX_IDLE_CUT = 5
+_MAX_IDLE_PASSES = 5
 # Where outputs are found one by one, passes visit examples of this times the mean excess, but every
 # few passes, and those that would skip few, visit all.
 _DUE_EXCESS = 2.0
@@ -476,7 +482,7 @@ class MSlackMaster(SlackProgramMaster):
         self._scores = ColumnScores(oracle)
         # A generator of its own: results do not depend on what else is drawn.
         random, budgets = np.random.RandomState(0), C * oracle.example_weights
-        self._blocks = BlockFrankWolfe(self._scores, budgets, random, _MAX_IDLE_CUT)
+        self._blocks = BlockFrankWolfe(self._scores, budgets, random, _MAX_IDLE_PASSES)
         # Scores of the last pass, where cuts touch them.
         self._flat = np.zeros(self._scores.n_scores)
         # Where the next pass looks: the weights of the last step, and the next center.

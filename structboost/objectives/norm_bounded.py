@@ -1,4 +1,10 @@
-"""Losses of pairs and the hinge under a bound of the l1 norm of the weights."""
+"""Losses of pairs and the hinge under a bound of the l1 norm of the weights.
+
+The exponential loss gives MultiBoost.MO and .ECC, and the hinge their hinge form.  The latter is
+minimised by the bundle method (:mod:`structboost.solvers.bundle`) on the mean loss, with the norm
+as a penalty.  The linear program over the cuts bounds the distance to the optimum, and gives the
+duals.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,8 @@ from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.objectives.master import RestrictedMaster
 from structboost.objectives.pair_margins import PairColumns, PairFormulation
-from structboost.solvers.cut_program import CutPool, scaled_down
+from structboost.solvers.bundle import CutPool
+from structboost.solvers.cut_program import scaled_down
 from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 _MAX_NEWTON_STEPS = 200

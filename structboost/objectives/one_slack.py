@@ -29,7 +29,7 @@ from structboost.learners.base import WeakLearnerFamily
 from structboost.objectives.base import Formulation, Problem
 from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.hinge import CuttingPlaneMaster
-from structboost.solvers.cut_program import CutPool
+from structboost.solvers.bundle import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step
 from structboost.validation import check_declares, checked_flag, checked_not_negative
 

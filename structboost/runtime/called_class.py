@@ -1,4 +1,8 @@
-"""Errors of calls that name the class that was called, and the closest parameter."""
+"""Errors of calls that name the class that was called, and the closest parameter.
+
+Names of other libraries come with what to write here in their place.  All constructors,
+``set_params``, methods and missing attributes look a name up here.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CRF of superpixels, its training on given potentials with C chosen by cross-validation."""
+"""CRF of superpixels, its training on given potentials with C chosen by cross-validation.
+
+Its potentials, unary (32) and pairwise (33), (34), come from probabilities of classifiers.
+"""
 
 from __future__ import annotations
 

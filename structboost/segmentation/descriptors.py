@@ -4,6 +4,11 @@ In auto-context (Tu and Bai, PAMI 2010) the probabilities of classifiers around 
 features of the next learner.  Here they are averaged over neighbourhoods in the image, over
 superpixels of similar colour anywhere, over the four directions, and over the whole image.  The
 averages by colour act as colour models of object and background for each image.
+
+Dense planes of an image, and their means in the cells of patches.
+
+The planes are gradients, local binary patterns and Gabor energies.  A mean over a cell takes four
+look-ups in an integral plane, so patches of any size cost the same.
 """
 
 from __future__ import annotations

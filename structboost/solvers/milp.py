@@ -357,7 +357,7 @@ class ProgramSolver:
             least = -_LEAST_GAIN * np.abs(prices).max(initial=0.0)
             while True:
                 change = 1.0 - 2.0 * z
-                moved, total = _of_pairs(rows * change), _of_pairs(prices * change)
+                moved, total = _pair_sums(rows * change), _pair_sums(prices * change)
                 after = (rows @ z)[:, None, None] + moved
                 is_kept = (after <= self.high[:, None, None]) & (after >= self.low[:, None, None])
                 total = np.where(is_kept.all(axis=0), total, np.inf)
@@ -437,7 +437,7 @@ class ProgramSolver:
         return lp
 
 
-def _of_pairs(values: FloatArray) -> FloatArray:
+def _pair_sums(values: FloatArray) -> FloatArray:
     """Return sums over pairs of entries of the last axis, with single entries as diagonal."""
     pairs = values[..., :, None] + values[..., None, :]
     diagonal = np.arange(values.shape[-1])

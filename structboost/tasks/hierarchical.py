@@ -1,4 +1,21 @@
-"""Sets of labels that are closed upwards in a hierarchy, and classes at its leaves."""
+"""Sets of labels that are closed upwards in a hierarchy, and classes at its leaves.
+
+Classification with a taxonomy is section 3.4 of the StructBoost paper.
+
+The argument ``taxonomy`` of classifiers and ``hierarchy`` of label sets take the same forms:
+
+================================== ============================================================
+form                               example
+================================== ============================================================
+nested dicts                       ``{"animal": ["cat", "dog"], "tree": {"oak": None, "elm": []}}``
+pairs (parent, child)              ``[("animal", "cat"), ("animal", "dog"), ("tree", "oak")]``
+paths                              ``["animal/cat", "animal/dog", "tree/oak"]``
+``networkx.DiGraph``               edges from parents to children
+================================== ============================================================
+
+The labels of paths are the last parts, or the whole paths if these are labels.  In other forms a
+slash is a part of a label.
+"""
 
 from __future__ import annotations
 

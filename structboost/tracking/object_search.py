@@ -3,6 +3,11 @@
 A search near the last place goes over places and then sizes.  The whole frame is searched while
 the object is lost, one piece of an image pyramid at a time, and margins and scores of before tell
 whether a match is the object.
+
+Motion and rotation of an object between two frames, and views rotated back with it.
+
+The motion is the median flow of points in the box (Kalal, Mikolajczyk and Matas, "Forward-Backward
+Error", ICPR 2010).
 """
 
 from __future__ import annotations
@@ -287,7 +292,7 @@ class Recognition:
 _GRID = np.linspace(0.2, 0.8, 8)
 # Surroundings of the box that are read, in sizes of the object, and the pixels to which the
 # object is reduced.
-_AROUND = 0.9
+_FLOW_REACH = 0.9
 _FLOW_SIZE = 48.0
 _WINDOW = (11, 11)
 _LEVELS = 3
@@ -329,8 +334,10 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
     if before.shape[:2] != now.shape[:2]:
         return None
     size = size_of(box)
-    near = np.maximum(np.floor(box[:2] - _AROUND * size), 0).astype(int)
-    far = np.minimum(np.ceil(box[:2] + box[2:] + _AROUND * size), before.shape[1::-1]).astype(int)
+    near = np.maximum(np.floor(box[:2] - _FLOW_REACH * size), 0).astype(int)
+    far = np.minimum(np.ceil(box[:2] + box[2:] + _FLOW_REACH * size), before.shape[1::-1]).astype(
+        int
+    )
     scale = min(_FLOW_SIZE / size, 1.0)
     if (far - near).min() * scale < _WINDOW[0]:
         return None

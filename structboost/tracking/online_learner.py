@@ -27,8 +27,7 @@ from structboost._typing import (
 )
 from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
-from structboost.solvers.bundle import Bundle
-from structboost.solvers.cut_program import CutPool
+from structboost.solvers.bundle import Bundle, CutPool
 from structboost.solvers.products import ordered_product, ordered_times_vector
 from structboost.validation import checked_positive, checked_whole_number
 

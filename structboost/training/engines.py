@@ -9,7 +9,13 @@ Shards are nodes of the tree of blocks (:class:`Layout`).  Calls of a run, in th
             workers.tell(method, ...)                          perhaps with the next of these
     workers.close()
 
-:mod:`structboost.training.engines` has the engines whose shards are in other processes.
+Shards may be in other processes, of this machine or (:mod:`structboost.training.dask`) of a
+cluster.  Python cannot run in parallel by threads, so processes are for tasks whose argmax is
+Python.
+
+An error that arrives as a value (:class:`Failure`) was raised by the task, or by the work on a
+shard.  Any other exception during the wait for a reply is the loss of a worker, so an `OSError` of
+the task is never taken for one.
 """
 
 from __future__ import annotations

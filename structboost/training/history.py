@@ -1,4 +1,7 @@
-"""History of a fit, and the state from which a checkpoint goes on."""
+"""History of a fit, and the state from which a checkpoint goes on.
+
+The history has records of the rounds, their gaps, the check that a bound holds, and why runs end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Images in memory and drawing on them, in RGB, for trackers and segmenters."""
+"""Images in memory and drawing on them, in RGB, for trackers and segmenters.
+
+Images have 8 bits, and are grey (height, width) or RGB (height, width, 3).  OpenCV's BGR appears in
+this module only where OpenCV reads files, and in the modules that read and write videos.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages measure on made data, and units that are kept, shared, resumed or interrupted."""
+"""Measurements of pages on made data, and units that are stored, shared, resumed or interrupted."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ def keeps_half_a_model():
 
 
 def trains_on():
-    """A task presses Ctrl-C; the machine keeps its weights, and a second fit would follow."""
+    """A task presses Ctrl-C, and the machine keeps its weights instead of a second fit."""
 
     class PressingTask(MulticlassTask):
         separates_in_batches = True

@@ -429,7 +429,7 @@ def test_a_right_task_passes_check_task_and_trains(make):
 
 
 def without_best(make):
-    """The same task, whose argmax never returns what a sure search returns at zero scores."""
+    """Task whose argmax never returns the output of a sure search at zero scores."""
 
     class Broken(make):
         def listed(self, x):

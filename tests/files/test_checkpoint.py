@@ -12,7 +12,7 @@ from structboost.objectives import Exponential
 from structboost.objectives.master import RestrictedMaster
 from structboost.objectives.one_slack import OneSlackMaster
 from structboost.runtime import blocks
-from structboost.solvers.cut_program import CutPool
+from structboost.solvers.bundle import CutPool
 from structboost.validation import SparseRows
 from tests.helpers.damaged_files.archives import array_of, crafted, header_of
 from tests.training.test_engines import classes, what_was_learned

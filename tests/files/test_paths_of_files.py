@@ -242,7 +242,7 @@ def test_targets_that_cannot_be_written_are_named(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_read_only_disk_is_detected_by_writing(number, tmp_path, monkeypatch):
-    """Permissions say nothing of read-only disks; and root, who may run this, has them all."""
+    """Permissions say nothing of read-only disks, and root has them all."""
 
     def refuses(self, *_, **__):
         raise OSError(number, os.strerror(number), str(self))

@@ -9,7 +9,7 @@ from structboost import RankingTask, StructBoost
 from structboost.errors import EmptyModelWarning
 from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
-from structboost.solvers.cut_program import CutPool
+from structboost.solvers.bundle import CutPool
 from structboost.solvers.proximal_step import _proximal_step
 from tests.helpers.listed_outputs import Choose
 from tests.helpers.problems import quadratic_optimum

@@ -400,7 +400,7 @@ SSVM = CRFSettings(learner="ssvm")
 
 
 def linear_images(n, seed, stranger=None):
-    """Labels that are a noisy linear function of three potentials; edges tell nothing."""
+    """Labels that are a noisy linear function of three potentials, where edges tell nothing."""
     rng = np.random.default_rng(seed)
     graphs, counts = [], []
     for i in range(n):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from structboost.errors import SolverError
-from structboost.solvers.bundle import Bundle
-from structboost.solvers.cut_program import CutPool
+from structboost.solvers.bundle import Bundle, CutPool
 from tests.helpers.problems import quadratic_optimum
 
 C, N_COLUMNS = 5.0, 12

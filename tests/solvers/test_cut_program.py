@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from structboost.errors import SolverError
-from structboost.solvers.cut_program import CutPool, CutProgram
+from structboost.solvers.bundle import CutPool
+from structboost.solvers.cut_program import CutProgram
 from tests.helpers.problems import full_optimum
 
 NORMS = [None, 0.25]

@@ -1,4 +1,4 @@
-"""What single tasks do beyond the searches that all are compared by."""
+"""Properties of single tasks beyond the searches by which all are compared."""
 
 from __future__ import annotations
 

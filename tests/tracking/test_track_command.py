@@ -340,7 +340,7 @@ def test_synthetic_clip_of_any_seed_starts_with_the_whole_object_visible():
 
 
 class Tracker:
-    """What got10k 0.1 asks of its subclasses, and what its experiments call."""
+    """Tracker of got10k 0.1, with the methods that its experiments call."""
 
     def __init__(self, name, is_deterministic=False):
         self.name, self.is_deterministic = name, is_deterministic

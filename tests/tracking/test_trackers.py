@@ -470,7 +470,7 @@ SIDE, CENTRE = 70.0, (150, 120)
 
 
 def spinning(centre, angle, size=SIDE):
-    """The scene with a disc of the photograph, rotated by ``angle``; and the box of the disc."""
+    """Scene with a disc of the photograph that is rotated by ``angle``, and the box of the disc."""
     cos, sin = size / FACE.shape[0] * np.array([np.cos(angle), np.sin(angle)])
     turn = np.array([[cos, -sin], [sin, cos]])
     matrix = np.column_stack((turn, centre - turn @ [80, 80]))
@@ -594,7 +594,7 @@ def planes_of(image, **parameters):
 
 
 def plain_gradients(image):
-    """Lengths by orientation of each pixel, shape (height, width, 9); mirrored at the edges."""
+    """Lengths by orientation of each pixel, shape (height, width, 9), mirrored at the edges."""
     padded = np.pad(image.astype(float), 1, mode="reflect")
     gx = padded[1:-1, 2:] - padded[1:-1, :-2]
     gy = padded[2:, 1:-1] - padded[:-2, 1:-1]
@@ -609,7 +609,7 @@ def plain_gradients(image):
 
 
 def planes_of_gradients(image):
-    """What the integral planes hold of each pixel, like :func:`plain_gradients`."""
+    """Entries of the integral planes at each pixel, like :func:`plain_gradients`."""
     # Differences of sums that wrap around are right.
     pixels = np.diff(np.diff(planes_of(image).sums, axis=1), axis=2)[2:] / 8
     return pixels[1:].transpose(1, 2, 0), pixels[0]
