@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import ndcg_score
 
 from benchmarks.ours import decisions as ours
@@ -34,7 +35,7 @@ from benchmarks.runner.experiment import (
 )
 from benchmarks.runner.pages import across
 from benchmarks.runner.records import FIELDS, record, summary, write_json
-from benchmarks.structures import hierarchies, label_sets, lists, pairs, tokens
+from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, tokens
 from structboost import HierarchicalMultiLabelTask, MatchingTask, MulticlassTask, StructuredSVM
 from structboost.errors import InterruptedFitWarning
 from structboost.segmentation.image_files import write_png
@@ -561,3 +562,37 @@ def test_a_page_shares_units_with_another_only_if_they_are_the_same():
     others = [counting([], version="2"), counting([], repeat=1)]
     others.append(dataclasses.replace(unit, dataset="e"))
     assert len({one.key for one in (unit, *others)}) == 4
+
+
+def test_costs_above_thresholds_are_no_linear_form():
+    instance = ours.thresholds(0, n=300, n_test=100)
+    costs = instance.expected
+    predicted = LinearRegression().fit(instance.X, costs).predict(instance.X)
+    assert np.mean((predicted - costs) ** 2) > 0.1 * costs.var(axis=0).mean()
+
+
+def test_letters_are_split_into_the_words_that_they_are_of():
+    words = [np.zeros((n, 2)) for n in (2, 3)]
+    assert [len(word) for word in chains.split(np.zeros((5, 26)), words)] == [2, 3]
+    assert chains.right([np.array([0, 1])], [np.array([0, 2])]) == 0.5
+
+
+def test_noise_of_offers_is_largest_where_the_choice_is_certain():
+    instance = ours.offers(0, n=20, n_test=180)
+    error = (instance.costs - instance.expected) ** 2
+    surely = instance.expected > 3 * np.sort(instance.expected, axis=1)[:, -11, None]
+    assert error[surely].sum() > 0.9 * error.sum()
+
+
+def test_random_networks_have_a_way_to_the_end():
+    for trial in range(3):
+        arcs = ours.network(trial).problem.arcs.tolist()
+        assert all([j, j + 1] in arcs for j in range(4))
+
+
+def test_what_a_day_adds_to_a_worker_or_a_job_changes_no_roster():
+    instance = ours.rosters(0, n=50, n_test=50)
+    of_pairs = instance.costs.reshape(-1, 6, 6)
+    left = of_pairs - of_pairs.mean(axis=1, keepdims=True) - of_pairs.mean(axis=2, keepdims=True)
+    assert left.var() < 0.4 * of_pairs.var()
+    assert instance.regret(left.reshape(100, -1), np.arange(100)) == pytest.approx(0.0)

@@ -226,3 +226,15 @@ def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
     assert_array_equal(costs, before)
     with pytest.raises(TaskError, match=r"solve returned None; .*shape \(6,\)"):
         SolvedBy(lambda c: None).solve(costs[0])
+
+
+def test_an_error_of_a_solver_at_negative_costs_has_a_note_on_them():
+    def refuses(costs):
+        if (costs < 0).any():
+            raise RuntimeError("negative weights?")
+        return cheapest_route(costs)
+
+    assert refuses(np.ones(ROUTES.n_items)).any()
+    with pytest.raises(RuntimeError, match="negative weights") as caught:
+        SolvedBy(refuses).solve(-np.ones(ROUTES.n_items))
+    assert "costs of either sign" in caught.value.__notes__[0]

@@ -9,6 +9,7 @@ from operator import ne
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import accuracy_score, f1_score
 
 from structboost import StructBoostMultiLabelClassifier
@@ -276,3 +277,13 @@ def test_training_may_have_empty_sets_only(parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyModelWarning)
         assert not classifier.fit(X, np.zeros((30, 3))).predict(X).any()
+
+
+def test_unlikely_sets_are_learned_as_wholes():
+    X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
+    classifier = StructBoostMultiLabelClassifier(
+        objective="l1_log_loss", C=100, loss="subset", max_iter=10
+    )
+    assert classifier.fit(X[:300], Y[:300]).score(X[300:], Y[300:]) > 0.22
+    # The empty model, which the hinge of this loss may have for its optimum, predicts no label.
+    assert (Y[300:] == 0).all(axis=1).mean() < 0.18

@@ -1,6 +1,7 @@
 """Parameters are declared and described once, and every estimator shows all of its own."""
 
 import inspect
+import pydoc
 
 import numpy as np
 import pytest
@@ -74,3 +75,28 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.tile([0, 1, 2], 10)
     MultiBoostMOClassifier(max_rounds=3, verbose=1).fit(X, y)
     assert shown == [0, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
+def test_signature_docstring_and_parameters_agree(face):
+    signature = inspect.signature(face)
+    names = list(signature.parameters)
+    assert set(face().get_params()) == set(names)
+    by_position = [name for name, p in signature.parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    assert by_position == ["objective"] * ("objective" in names)
+    text = inspect.getdoc(face)
+    (_, described) = text.split("Parameters\n----------\n")
+    described, attributes = described.split("\nAttributes\n----------\n")
+    heads = [line.split(" : ")[0] for line in described.splitlines() if line[:1].strip()]
+    assert heads == names
+    attributes = attributes.split("\nExamples\n--------\n")[0]
+    fitted = [line.split(" : ")[0] for line in attributes.splitlines() if line[:1].strip()]
+    assert all(name.endswith("_") for name in fitted)
+    assert len(set(fitted)) == len(fitted)
+    assert {"history_", "objective_", "n_iter_"} <= set(fitted)
+    # An entry is a head with a type, and a sentence.
+    for entry in described.split("\n" + heads[0])[0], attributes:
+        assert " : " in entry
+        assert entry.rstrip().endswith(".")
+    assert all(f"{name}:" in pydoc.plain(pydoc.render_doc(face)) for name in names)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from sklearn.datasets import load_digits, load_iris
 
-from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay
+from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
 from structboost.learners.feature import FeatureFamily
 from structboost.learners.patch import PatchFamily, Pooling
 from structboost.learners.piecewise import Piece, PiecewiseFamily
@@ -289,3 +289,41 @@ def test_patches_learn_digits():
 @pytest.mark.parametrize(("weak_learner", "least"), [("feature", 62), ("stump", 61)])
 def test_the_whole_scikit_learn_battery(weak_learner, least):
     check_battery(ShareBoostClassifier(max_rounds=10, weak_learner=weak_learner), least)
+
+
+@pytest.mark.slow
+def test_theorem_2_bound_on_the_greedy_gap():
+    """After t rounds L(W_t) - L(W*) <= 4 |W*|_{inf,1}^2 / t for any W*, with the paper's constant.
+
+    Of a planted W* and all its multiples the one that bounds most: a large one alone would bound
+    nothing.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 120))
+    planted = np.zeros((120, 3))
+    planted[[3, 11, 20]] = rng.normal(size=(3, 3)) * 3
+    y = (X @ planted + rng.gumbel(size=(400, 3))).argmax(axis=1)
+    trainer = StructBoost(
+        MulticlassTask(3), C=float("inf"), tol=0.0, max_rounds=60, weak_learner="feature",
+        formulation=Logistic(gradient_tolerance=1e-6), pricing=FreeSign(), columns_per_channel=1,
+    ).fit(X, y)  # fmt: skip
+    family = FeatureFamily(X)
+    responses = family.responses(range_of(family))
+    scale = family._scales
+    master = LogisticMaster(problem_of(MulticlassTask(3), y), float("inf"), Logistic())
+    master.add_responses("x", responses)
+    learners, channels = np.repeat(np.arange(121), 3), np.tile(np.arange(3), 121)
+    master.add_columns({"x": Terms(np.arange(363), learners, channels, np.ones(363))}, 363)
+    reference = np.vstack((planted * scale[:, None], (family._centers @ planted)[None]))
+    norm = np.abs(reference).max(axis=1).sum()
+    shares = np.linspace(0.0, 1.0, 201)
+    losses = np.array([master.value_and_gradient(share * reference.ravel())[0] for share in shares])
+    bounds = [
+        (losses + 4 * (shares * norm) ** 2 / record["round"]).min() for record in trainer.history_
+    ]
+    assert bounds[-1] < losses[0] - 0.02  # who does nothing fails
+    assert all(
+        r["primal"] <= bound + 1e-6 for r, bound in zip(trainer.history_, bounds, strict=True)
+    )
+    found = {int(f) for f in trainer.model_.members["x"].learners.feature}
+    assert {3, 11, 20} <= found

@@ -164,3 +164,10 @@ def test_the_ranker_of_pairs_scores_by_pairs_and_measures_name_what_they_do_not_
         ranker.score(X, grades)
     with pytest.raises(ValueError, match="same sample_weight, or take loss='pairs'"):
         ranker.score(X, grades > 0, sample_weight=np.arange(1.0, 91.0))
+
+
+def test_an_ndcg_of_long_lists_is_scored_though_it_is_not_trained():
+    ranker = StructBoostRanker(objective="hinge", C=10, loss="ndcg@5", max_iter=2)
+    ranker.fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    long = RNG.normal(size=(3200, 3))
+    assert 0 < ranker.score(long, np.digitize(long[:, 0], [-0.5, 0.5])) <= 1

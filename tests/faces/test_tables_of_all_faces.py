@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import warnings
 
 import numpy as np
@@ -219,3 +220,46 @@ def test_a_file_without_a_learner_of_categories_loads(tmp_path):
     model.save(tmp_path / "model")
     loaded = StructBoostClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+
+
+# Faces of the rows of the table in the guide.
+ROWS = {
+    "`StructBoostClassifier`, trees or stumps": ["StructBoost", "StructBoost, hinge"],
+    "`StructBoostClassifier`, one linear function": ["StructBoost, svm", "StructBoost, linear"],
+    "`MultiBoostClassifier`, `MultiBoostCWClassifier`": ["MultiBoost", "MultiBoostCW"],
+    "`MultiBoostMOClassifier`, `AdaBoostMOClassifier`": ["MultiBoostMO", "AdaBoostMO"],
+    "`MultiBoostECCClassifier`, `AdaBoostECCClassifier`": ["MultiBoostECC", "AdaBoostECC"],
+    "`AdaBoostMHClassifier`": ["AdaBoostMH"],
+    "`ShareBoostClassifier`": ["ShareBoost"],
+    "`StructuredSVMClassifier`": ["StructuredSVM"],
+    "`StructBoostRanker`, trees or stumps": ["Ranker"],
+    "`StructBoostMultiLabelClassifier`, trees or stumps": ["MultiLabel", "MultiLabel, hinge"],
+}
+
+
+def works(name, **parameters):
+    y = TWO if name in CLASSIFIERS else None
+    try:
+        fitted(name, FRAME, y, **parameters)
+    except (TypeError, ValueError) as error:
+        return next(iter(parameters)) not in str(error)
+    return True
+
+
+@pytest.mark.slow
+def test_the_table_of_the_guide_says_what_estimators_take():
+    guide = pathlib.Path(__file__).parents[2] / "docs" / "tables-as-they-come.md"
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in guide.read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    assert [row[0] for row in rows] == list(ROWS)
+    for row, categories_as, missing_as, stops, directed in rows:
+        for name in ROWS[row]:
+            model = fitted(name, COLOURED.assign(width=HOLES[:, 0]))
+            names = model.encoded_feature_names_
+            assert ("colour" in names) == (categories_as == "sets"), name
+            assert ("width is missing" not in names) == (missing_as == "a side of a split"), name
+            assert works(name, early_stopping=True) == (stops == "yes"), name
+            assert works(name, monotonic_cst=[1, 0]) == (directed != "no"), name

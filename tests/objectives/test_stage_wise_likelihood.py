@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from sklearn.datasets import make_classification
 
 from structboost import BinaryTask, MulticlassTask, StructBoost, StructBoostClassifier
+from structboost.files.archive import DamagedFileError
 from structboost.learners import TreeFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import (
@@ -18,7 +19,7 @@ from structboost.objectives import (
     StageWiseRanking,
     stage_wise,
 )
-from structboost.objectives.master import HeldOut, fitted_temperature
+from structboost.objectives.master import HeldOut, fitted_temperature, saved_temperature
 from tests.helpers.problems import problem_of
 
 TREES = partial(TreeFamily, depth=3, confident=True, row_fraction=0.5, random_state=0)
@@ -185,3 +186,11 @@ def test_losses_in_pieces_give_the_same_temperature(n_classes, monkeypatch):
     assert whole.temperature_ != 1.0
     assert pieces.temperature_ == whole.temperature_
     assert pieces.history_[-1]["held_out_loss"] == whole.history_[-1]["held_out_loss"]
+
+
+def test_a_temperature_in_a_file_is_a_number_above_0():
+    assert saved_temperature({}) is None
+    assert saved_temperature({"temperature": 0.5}) == 0.5
+    for wrong in (0.0, -1.0, float("inf"), "1", 1):
+        with pytest.raises(DamagedFileError, match="its temperature is"):
+            saved_temperature({"temperature": wrong})

@@ -469,3 +469,20 @@ def test_a_contact_sheet_has_a_column_for_each_segmentation():
         contact_sheet([*one, ("y", photograph, {})])
     with pytest.raises(TypeError, match="rows"):
         contact_sheet([])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"foreground": ["x"]}, {"n_labels": 0}, {"strict": 2}, {"meaning": 3}, {"verbose": "a"}],
+)
+def test_settings_of_folders_of_another_type_are_named(root, wrong):
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        read(root, **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"classes": (0, 256)}, {"foreground": 3}, {"names": (1,)}, {"colours": ((1, 2),)}]
+)
+def test_a_meaning_of_other_values_is_refused(wrong):
+    with pytest.raises(TypeError, match=f"{next(iter(wrong))} is .*give a tuple of"):
+        LabelMap(**wrong)

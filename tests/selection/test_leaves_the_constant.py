@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from structboost import (
+    MultiBoostECCClassifier,
     PredictThenOptimize,
     StructBoostClassifier,
     StructBoostTagger,
@@ -94,3 +95,17 @@ def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
         X, y = random.integers(0, 2, (60, 1)).astype(float), random.integers(0, 2, 60)
         model = StructBoostClassifier(objective="svm").fit(X, y)
         assert np.isfinite(model.objective_)
+
+
+@pytest.mark.slow
+def test_theta_leaves_one_class():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(300, 3))
+    y = (X[:, 0] > 1.2) * 1 + (X[:, 1] > 1.2)
+    model = MultiBoostECCClassifier(theta="cv", max_rounds=60, random_state=0).fit(X, y)
+    path = model.theta_path_
+    assert [record["theta"] for record in path][:2] == [2, 5]
+    assert min(path, key=lambda record: record["surrogate"])["theta"] == model.theta_
+    (chosen,) = [record for record in path if record["theta"] == model.theta_]
+    assert not chosen["is_constant"]
+    assert model.theta_path_end_

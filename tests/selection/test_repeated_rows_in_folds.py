@@ -178,3 +178,16 @@ def test_large_counts_take_no_more_memory_than_a_million_rows():
     model = StructBoostClassifier(random_state=0).fit(X, y, sample_weight=weights)
     fractions = weights[1::2] / weights.reshape(-1, 2).sum(axis=1)
     assert np.abs(model.predict_proba(X[::2])[:, 1] - fractions).max() < 0.2
+
+
+def test_theta_is_chosen_on_folds_where_each_class_has_one_distinct_row():
+    X, y = np.tile(np.eye(3), (10, 1)), np.tile([0, 1, 2], 10)
+    model = MultiBoostECCClassifier(theta="cv", random_state=0, max_rounds=10).fit(X, y)
+    assert model.theta_path_  # without folds, theta is that of a stage-wise run
+
+
+def test_weights_that_are_no_numbers_of_rows_leave_rows_as_they_are():
+    X, y, _ = profiles(400, 1)
+    weights = np.random.default_rng(0).random(400)
+    model = StructBoostClassifier(**STOPPED).fit(X, y[:, 0], sample_weight=weights)
+    assert model.n_iter_ > 1

@@ -109,3 +109,10 @@ def test_the_empty_cut_and_those_with_a_dual_or_a_multiplier_stay():
     pool.add(["g"], np.zeros((1, 0)), np.ones(1))
     assert pool.numbers[-1] == 7
     assert pool.made == slice(1, None)
+
+
+def test_without_a_ridge_or_a_proof_it_refuses():
+    problem = LargestMargin(0)
+    problem._cut(problem.weights)
+    with pytest.raises(NotImplementedError, match="LargestMargin proves nothing"):
+        Bundle._is_proved(problem, 1.0)

@@ -386,3 +386,8 @@ def test_got10k_toolkit_receives_the_boxes_of_the_tracking_loop(example, tmp_pat
     # The same object tracks the next sequence afresh.
     again, _ = adapter.track(files, clip.boxes[0])
     assert_array_equal(again, boxes)
+
+
+def test_synthetic_clip_without_frames_is_refused():
+    with pytest.raises(ValueError, match="n_frames is 0"):
+        make_synthetic_clip(0)
