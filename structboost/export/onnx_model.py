@@ -1,160 +1,248 @@
-"""Export of models as ONNX graphs, for programs without Python or this library."""
+"""Export of models as ONNX graphs, for programs without Python or this library.
+
+Trees and look-up tables are complete trees of the operator TreeEnsemble, one for each channel.  A
+look-up table is a tree that halves the bins of a feature.  Its last thresholds are the largest
+number, beyond which missing values alone come.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import singledispatch
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+import structboost
 from structboost._typing import AnyArray, FloatArray
-from structboost.export.onnx_graph import (
-    Graph,
-    Subtree,
-    trees_of_ensemble,
-    trees_of_table,
-    used_channels,
-)
-from structboost.faces.columns import ColumnEncoding, RareCategories
-from structboost.faces.forms import frame_of
+from structboost.faces.columns import ColumnEncoding
 from structboost.faces.linear import StructuredSVMClassifier
 from structboost.faces.multi_label import StructBoostMultiLabelClassifier
 from structboost.faces.tables import TableFace
-from structboost.faces.tagger import StructBoostTagger
 from structboost.learners.active_feature import ActiveFeatureScores
 from structboost.learners.binning import SetColumns
 from structboost.learners.linear import HyperplaneTable
-from structboost.learners.table import LookupTable, Scorer, SumOfScorers, WeightedLearners
-from structboost.learners.tree_table import WeightedTrees
+from structboost.learners.table import LookupTable, SumOfScorers, WeightedLearners
+from structboost.learners.tree_table import WeightedTrees, single_thresholds
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import SoftmaxLink
 from structboost.runtime.registry import require
-from structboost.tasks.chunk_tags import ChunkTags
-from structboost.tasks.hierarchical import HierarchicalMultiLabelTask
-from structboost.validation import array_of, checked_choice, shown
+from structboost.validation import checked_choice, shown
+
+# Versions of the operators.  The sums of trees have double precision from the second one on.
+_OPSETS, _IR_VERSION = {"": 17, "ai.onnx.ml": 5}, 8
+
+# Complete trees of one depth: features, thresholds and whether missing values go left, each of
+# shape (n_trees, n_nodes), values of the leaves, shape (n_trees, n_leaves), and channels.
+_Trees = tuple[AnyArray, AnyArray, AnyArray, FloatArray, AnyArray]
 
 
-class GraphInputs:
-    """Inputs of a graph, which are one table ``X`` or the columns of a data frame.
+def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> Any:
+    """Convert a fitted model to ONNX, which predicts without Python or this library.
+
+    The input ``X`` is a tensor of shape (n, n_features).  In single precision thresholds are
+    rounded down, so each value of single precision goes to the same side as in this library; scores
+    differ by the rounding of sums.  With ``dtype="float64"`` thresholds and sums have double
+    precision, as here.  A category is passed as its index in the estimator's ``categories_``, which
+    the model also holds in its metadata; a missing or unknown one is NaN.
 
     Parameters
     ----------
-    graph : Graph
-    sample : array-like or data frame, optional
-        Rows as the model will read them.
+    model : estimator or Ensemble
+        A fitted classifier or ranker of this library, or the ``model_`` of a trainer or another
+        face, of which the scores of parts are exported.  Export the last step of a pipeline, and
+        convert the steps before it elsewhere.
+    kind : str, optional
+        Kind of the parts of an Ensemble; required where it has several.
+    dtype : {"float32", "float64"}
+        Type of the numbers of inputs and outputs.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        The outputs are listed in the guide (docs/explain-and-export.md).  Write it by
+        ``onnx.save``.  Runtimes need the operators ai.onnx.ml 5, as onnxruntime 1.21 has.
 
     Raises
     ------
-    TypeError
-        If the sample is an array of text.
+    MissingExtraError
+        If the package ``onnx`` is not installed.
+    TypeError, ValueError
+        If ``model`` or a part of it has no form in ONNX, or an argument does not fit the model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from structboost import StructBoostClassifier, to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> exported = to_onnx(StructBoostClassifier(max_iter=5).fit(X, y))
+    >>> [output.name for output in exported.graph.output]
+    ['label', 'scores', 'probabilities']
+    """
+    require("onnx", "to_onnx", "onnx")
+    name = checked_choice(getattr(dtype, "__name__", str(dtype)), "dtype", ("float32", "float64"))
+    graph = _Graph(np.dtype(name))
+    if isinstance(model, Ensemble):
+        scorer = model.scorer(kind)
+        kind = kind or next(iter(model.members))
+        rows = graph.input(model.members[kind].n_features)
+        return graph.model({"scores": _scores(graph, scorer, rows, model.kinds[kind].n_channels)})
+    is_table = isinstance(model, StructuredSVMClassifier | TableFace)
+    if not is_table or isinstance(model, StructBoostMultiLabelClassifier):
+        raise TypeError(
+            f"model is {shown(model)}, which has no form in ONNX; give a fitted classifier or "
+            "ranker of this library, such as the last step of a Pipeline, whose other steps you "
+            "convert elsewhere, or the model_ of any other face or trainer."
+        )
+    check_is_fitted(model)
+    scores = _decided(graph, model, _table_scores(graph, model))
+    return graph.model(
+        _classes(graph, model, scores) if is_classifier(model) else {"scores": scores}
+    )
+
+
+class _Graph:
+    """Nodes of a graph while they are collected, whose numbers have one type.
+
+    ``facts`` is metadata of the model, in the form of JSON.
     """
 
-    def __init__(self, graph: Graph, sample: Any = None) -> None:
-        self.graph = graph
-        self._rows: str | None = None
-        self._shape: tuple[int, ...] = ()
-        self.types: dict[str, Any] = {}
-        frame = None if sample is None else frame_of(sample)
-        if frame is not None:
-            self.types = {name: _type_of(frame[name], graph) for name in frame.columns}
-            for name, dtype in self.types.items():
-                graph.input(name, ["n", 1], dtype)
-        elif sample is not None:
-            array = array_of(sample)
-            if array.dtype.kind in "OUS" and any(isinstance(one, str) for one in array.flat):
-                raise TypeError("X is an array of text; give a data frame, or leave X out.")
-            self._shape = array.shape
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.facts: dict[str, Any] = {}
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._width = 0
 
-    def rows(self, shape: Sequence[Any]) -> str:
-        """Return the table X, which the first call declares with the shape."""
-        if self.types:
-            raise TypeError(
-                f"X is a data frame with the columns {shown(list(self.types))}, and the model "
-                "reads one table of numbers; leave X out."
-            )
-        width = shape[-1]
-        if len(self._shape) == 2 and isinstance(width, int) and self._shape[1] != width:
-            raise ValueError(
-                f"X has shape {self._shape}, and the model was trained on {width} columns; give "
-                "rows of the training set."
-            )
-        if self._rows is None:
-            self._rows = self.graph.input("X", shape)
-        return self._rows
+    def input(self, n_features: int) -> str:
+        """Declare the input, and return its name."""
+        self._width = n_features
+        return "X"
 
-    def numbers(
-        self,
-        n_features: int,
-        names: Sequence[Any] | None = None,
-        categories: Mapping[int, Sequence[Any]] | None = None,
-    ) -> str:
-        """Return a table of numbers and codes of categories, as estimators of tables read it.
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Append a node with one output, and return the output's name."""
+        from onnx import helper
 
-        Raises
-        ------
-        ValueError, TypeError
-            If columns are not those of training, or one holds neither numbers nor categories of the
-            training set.
-        """
-        if not self.types:
-            return self.rows(["n", n_features])
-        names = self._names(n_features, names)
-        columns = [self._column(name, (categories or {}).get(i)) for i, name in enumerate(names)]
-        return self.graph.add("Concat", *columns, axis=1)
+        name = f"{operator}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, list(inputs), [name], name, **attributes))
+        return name
 
-    def _names(self, n_features: int, names: Sequence[Any] | None) -> list[str]:
-        """Return the names of the inputs in the order of training."""
-        names = list(self.types) if names is None else [str(name) for name in names]
-        if self.types.keys() != set(names) or len(names) != n_features:
-            raise ValueError(
-                f"X has the columns {shown(list(self.types))}, and the model was trained on "
-                f"{n_features} columns, {shown(names)}; give a row of the training set."
-            )
-        return names
+    def constant(self, value: Any) -> str:
+        """Append an array, whose floating-point numbers get the type of the graph."""
+        from onnx import numpy_helper
 
-    def _column(self, name: str, categories: Sequence[Any] | None) -> str:
-        dtype = self.types[name]
-        if categories is None:
-            if dtype.kind == "O":
-                raise TypeError(f"X has text in the column {name!r}, where training had numbers.")
-            return self.graph.cast(name)
-        codes: dict[Any, int] = {}
-        for code, value in enumerate(categories):
-            # Rare categories share one code.
-            for one in value if isinstance(value, RareCategories) else (value,):
-                codes[one] = code
-        is_text = {isinstance(one, str) for one in codes}
-        if dtype.kind not in "Oi" or is_text != {dtype.kind == "O"}:
-            raise TypeError(
-                f"X has categories in the column {name!r} that are neither all text nor all whole "
-                "numbers, as ONNX needs them; leave X out, and give the codes of categories_."
-            )
-        return self.graph.codes(name, codes)
+        array = np.asarray(value)
+        if array.dtype.kind == "f":
+            array = array.astype(self.dtype)
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def cast(self, value: str, dtype: Any = None) -> str:
+        """Convert a value, by default to the type of numbers in the graph."""
+        from onnx import helper
+
+        return self.add("Cast", value, to=helper.np_dtype_to_tensor_dtype(dtype or self.dtype))
+
+    def columns(self, rows: str, indices: AnyArray) -> str:
+        """Select columns of a table."""
+        return self.add("Gather", rows, self.constant(indices.astype(np.int64)), axis=1)
+
+    def repeated(self, row: AnyArray, rows: str) -> str:
+        """Repeat one row of numbers for each row of a table."""
+        size = self.add("Shape", rows, start=0, end=1)
+        shape = self.add("Concat", size, self.constant(np.array(row.shape, np.int64)), axis=0)
+        return self.add("Expand", self.constant(row), shape)
+
+    def trees(self, rows: str, trees: Sequence[_Trees], n_channels: int) -> str:
+        """Add up complete trees, shape (n, n_channels)."""
+        from onnx import numpy_helper
+
+        columns: dict[str, list[AnyArray]] = defaultdict(list)
+        n_nodes_before = n_leaves_before = 0
+        for feature, threshold, missing_left, values, channels in trees:
+            n_trees, n_nodes = feature.shape
+            first_node = n_nodes_before + n_nodes * np.arange(n_trees)
+            first_leaf = n_leaves_before + (n_nodes + 1) * np.arange(n_trees)
+            n_nodes_before += feature.size
+            n_leaves_before += values.size
+            for side, first_child in (("true", 1), ("false", 2)):
+                child = 2 * np.arange(n_nodes) + first_child
+                is_leaf = child >= n_nodes
+                index = np.where(
+                    is_leaf, first_leaf[:, None] + child - n_nodes, first_node[:, None] + child
+                )
+                columns[f"nodes_{side}nodeids"].append(index)
+                columns[f"nodes_{side}leafs"].append(np.tile(is_leaf, n_trees))
+            columns["tree_roots"].append(first_node)
+            columns["nodes_featureids"].append(feature)
+            columns["nodes_missing_value_tracks_true"].append(missing_left)
+            columns["nodes_splits"].append(threshold)
+            columns["leaf_targetids"].append(np.repeat(channels, n_nodes + 1))
+            columns["leaf_weights"].append(values)
+        attributes = {
+            name: np.concatenate(list(map(np.ravel, parts))) for name, parts in columns.items()
+        }
+        tensors = {
+            name: attributes.pop(name).astype(self.dtype)
+            for name in ("nodes_splits", "leaf_weights")
+        }
+        tensors["nodes_modes"] = np.zeros(n_nodes_before, np.uint8)  # at most the threshold
+        return self.add(
+            "TreeEnsemble",
+            rows,
+            domain="ai.onnx.ml",
+            n_targets=n_channels,
+            aggregate_function=1,  # a sum
+            post_transform=0,
+            **{name: numpy_helper.from_array(array, name) for name, array in tensors.items()},
+            **{name: array.astype(int).tolist() for name, array in attributes.items()},
+        )
+
+    def model(self, outputs: dict[str, str]) -> Any:
+        """Build and check the model with these outputs, in their order."""
+        import onnx
+        from onnx import helper
+
+        named = [helper.make_node("Identity", [value], [name]) for name, value in outputs.items()]
+        element = helper.np_dtype_to_tensor_dtype(self.dtype)
+        graph = helper.make_graph(
+            [*self._nodes, *named],
+            "structboost",
+            [helper.make_tensor_value_info("X", element, ["n", self._width])],
+            [helper.make_empty_tensor_value_info(name) for name in outputs],
+            initializer=self._constants,
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid(*opset) for opset in _OPSETS.items()],
+            ir_version=_IR_VERSION,
+            producer_name="structboost",
+            producer_version=structboost.__version__,
+        )
+        helper.set_model_props(model, {key: json.dumps(fact) for key, fact in self.facts.items()})
+        model = onnx.shape_inference.infer_shapes(model)
+        onnx.checker.check_model(model)
+        return model
 
 
-def _type_of(column: Any, graph: Graph) -> np.dtype[Any]:
-    """Return the type of an input for a column of a data frame."""
-    if column.dtype.is_float():
-        return graph.dtype
-    values = column.drop_nulls()
-    if column.dtype.is_integer() or column.dtype == nw.Boolean:
-        # Missing values of whole numbers are NaN.  Nullable columns of pandas may have some in
-        # other rows.
-        is_nullable = hasattr(getattr(column.to_native(), "dtype", None), "na_value")
-        is_whole = len(values) == len(column) and not is_nullable
-        return np.dtype(np.int64) if is_whole else graph.dtype
-    first = values[0] if len(values) else ""
-    return np.dtype(object if isinstance(first, str) else np.int64)
+def _table_scores(graph: _Graph, estimator: Any) -> str:
+    """Add the scores of the channels for the rows of a table."""
+    columns = estimator._columns
+    rows = _encoded(graph, graph.input(columns.n_features), columns.encoding)
+    if columns.names is not None:
+        graph.facts["feature_names"] = columns.names
+    if columns.categories:
+        graph.facts["categories"] = columns.categories
+    return _scores(graph, estimator.model_.scorer(), rows, estimator.model_.kinds["x"].n_channels)
 
 
-def encoded(graph: Graph, rows: str, encoding: ColumnEncoding | None) -> str:
+def _encoded(graph: _Graph, rows: str, encoding: ColumnEncoding | None) -> str:
     """Add the columns of 0 and 1 for categories and missing values, as in training."""
     if encoding is None:
         return rows
@@ -180,330 +268,153 @@ def encoded(graph: Graph, rows: str, encoding: ColumnEncoding | None) -> str:
         is_code = graph.add("Equal", graph.columns(rows, of_code), graph.constant(codes * 1.0))
         blocks.append(graph.cast(is_code))
         order += of_code.tolist()
-    stacked = blocks[0] if len(blocks) == 1 else graph.add("Concat", *blocks, axis=1)
+    stacked = graph.add("Concat", *blocks, axis=1)
     return graph.columns(stacked, np.argsort(order, kind="stable"))
 
 
-def scores_of(graph: Graph, scorer: Scorer, rows: str, n_channels: int) -> str:
+def _scores(graph: _Graph, scorer: Any, rows: str, n_channels: int) -> str:
     """Add the scores of rows, shape (n, n_channels).
 
-    Raises
-    ------
-    TypeError
-        If the scorer has no form in ONNX.
+    TypeError if the scorer has no form in ONNX.
     """
-    terms = _Terms(graph, rows, n_channels)
-    terms.take(scorer)
-    outputs = list(terms.outputs)
-    if terms.trees:
-        outputs.append(graph.ensemble(rows, terms.trees, n_channels))
-    if not outputs or np.any(terms.bias):
-        outputs.append(graph.repeated(np.broadcast_to(terms.bias, n_channels) * 1.0, rows))
-    return outputs[0] if len(outputs) == 1 else graph.add("Sum", *outputs)
-
-
-class _Terms:
-    """Terms of a scorer while they are collected.
-
-    Attributes
-    ----------
-    outputs : list of str
-        Names of scores in the graph.
-    trees : list of Subtree
-        Trees that read the rows, of all terms together.
-    bias : ndarray or float
-        Constant that is added to all scores.
-    """
-
-    def __init__(self, graph: Graph, rows: str, n_channels: int) -> None:
-        self._graph, self._rows, self._n_channels = graph, rows, n_channels
-        self.outputs: list[str] = []
-        self.trees: list[Subtree] = []
-        self.bias: Any = 0.0
-
-    def take(self, scorer: Any) -> None:
-        """Collect a scorer, or raise TypeError if it has no form in ONNX."""
-        graph, rows = self._graph, self._rows
-        match scorer:
-            case SumOfScorers():
-                for term in scorer.terms:
-                    self.take(term)
+    bias = np.zeros(n_channels)
+    terms, trees = [], []
+    for term in scorer.terms if isinstance(scorer, SumOfScorers) else [scorer]:
+        match term:
             case WeightedTrees(sets=None):
-                self._add_trees(trees_of_ensemble(scorer, graph.dtype))
+                trees.append(_trees_of_ensemble(term, graph.dtype))
             case WeightedTrees(sets=SetColumns() as sets):
                 # Trees that read columns of sets after the features are a graph of their own.
-                rows, trees = graph.hstack_sets(rows, sets), replace(scorer, sets=None)
-                self.outputs.append(scores_of(graph, trees, rows, self._n_channels))
+                stacked = _hstack_sets(graph, rows, sets)
+                terms.append(_scores(graph, replace(term, sets=None), stacked, n_channels))
             case LookupTable():
-                self._add_trees(trees_of_table(scorer, graph.dtype))
-                self.bias = self.bias + scorer.bias
-                if scorer.coefficients is not None and scorer.coefficients.any():
-                    self._take_linear(scorer.coefficients, scorer.span)
+                trees += _trees_of_table(term, graph.dtype)
+                bias += term.bias
+                if term.coefficients is not None and term.coefficients.any():
+                    # Around the middle of the features, products are small, so rounding loses less.
+                    middle = np.zeros(len(term.coefficients))
+                    if term.span is not None:
+                        middle = term.span.mean(axis=0).astype(graph.dtype)
+                    centred = graph.add("Sub", rows, graph.constant(middle))
+                    terms.append(graph.add("MatMul", centred, graph.constant(term.coefficients)))
+                    bias += middle @ term.coefficients
             case ActiveFeatureScores():
                 # Weights of features of 0 and 1, of which some have none.
-                used = np.flatnonzero(scorer.place >= 0)
-                if len(used):
-                    gains = scorer.gains[scorer.place[used]]
-                    self._add_product(graph.columns(rows, used), gains)
-                self.bias = self.bias + scorer.base
+                used = np.flatnonzero(term.place >= 0)
+                gains = graph.constant(term.gains[term.place[used]])
+                terms.append(graph.add("MatMul", graph.columns(rows, used), gains))
+                bias += term.base
             case WeightedLearners(learners=HyperplaneTable() as planes):
                 side = graph.add("MatMul", rows, graph.constant(planes.coefficients.T))
                 is_right = graph.add("Greater", side, graph.constant(-planes.intercept))
-                step = (planes.right - planes.left)[:, None] * scorer.weights
-                self._add_product(graph.cast(is_right), step)
-                self.bias = self.bias + planes.left @ scorer.weights
+                step = (planes.right - planes.left)[:, None] * term.weights
+                terms.append(graph.add("MatMul", graph.cast(is_right), graph.constant(step)))
+                bias += planes.left @ term.weights
             case _:
-                learners = getattr(scorer, "learners", scorer)
+                learners = getattr(term, "learners", term)
                 raise TypeError(
                     f"Weak learners of the type {type(learners).__name__} have no form in ONNX; "
                     "train with 'stump', 'pair_tree', 'tree', 'linear', 'feature', 'lda', 'svm', "
                     "'perceptron', or a list of these."
                 )
-
-    def _take_linear(self, coefficients: FloatArray, span: FloatArray | None) -> None:
-        # Around the middle of the features, products are small, so rounding loses less.
-        middle = np.zeros(len(coefficients))
-        if span is not None:
-            middle = span.mean(axis=0).astype(self._graph.dtype)
-        rows = self._graph.add("Sub", self._rows, self._graph.constant(middle))
-        self._add_product(rows, coefficients)
-        self.bias = self.bias + middle @ coefficients
-
-    def _add_product(self, rows: str, coefficients: Any) -> None:
-        self.outputs.append(self._graph.add("MatMul", rows, self._graph.constant(coefficients)))
-
-    def _add_trees(self, added: Iterable[Subtree]) -> None:
-        self.trees += [tree for tree in added if used_channels(tree).any()]
+    if any(values.size for *_, values, _ in trees):
+        terms.append(graph.trees(rows, trees, n_channels))
+    return graph.add("Sum", *terms, graph.repeated(bias, rows))
 
 
-# Most sets that are compared with each other for the least expected loss: 32 megabytes.
-_MOST_SETS = 2048
+def _trees_of_ensemble(trees: WeightedTrees, dtype: np.dtype[Any]) -> _Trees:
+    """Return a tree for each term, whose nodes that do not split send all rows left."""
+    splits = np.isfinite(trees.threshold)
+    threshold = _largest_if(~splits, trees.threshold, dtype)
+    index = np.repeat(np.arange(len(splits)), np.diff(trees.indptr))
+    missing_left = (trees.missing_left > 0) | ~splits
+    nodes = trees.feature[index], threshold[index], missing_left[index]
+    return (*nodes, trees.values, trees.channels)
 
 
-def label_sets(
-    graph: Graph, task: Any, scores: str, sharpness: float, *, by_likelihood: bool
-) -> dict[str, str]:
-    """Add ``labels``, rows of 0 and 1, and ``marginals``, probabilities of the labels.
-
-    Raises
-    ------
-    TypeError
-        If no closed form of either is known.
-    """
-    sharp = graph.add("Mul", scores, graph.constant(sharpness))
-    if isinstance(task, HierarchicalMultiLabelTask):
-        return _add_hierarchy(graph, task, scores, sharp)
-    if task.sets is not None:
-        return _add_listed_sets(graph, task, sharp, by_likelihood=by_likelihood)
-    marginals = graph.add("Sigmoid", sharp)
-    if by_likelihood and task.loss_name == "f1":
-        raise TypeError(
-            "loss is 'f1', and the sets of largest expected F1 have no form in ONNX; train with "
-            "outputs='seen', or export model_ and call structboost.inference.best_expected_f1 "
-            "on the probabilities of its scores."
+def _trees_of_table(table: LookupTable, dtype: np.dtype[Any]) -> Iterator[_Trees]:
+    """Yield the search trees of each used feature, one per channel."""
+    n_channels = table.values.shape[1]
+    for u, feature in enumerate(table.features.tolist()):
+        begin, end = table.indptr[u : u + 2].tolist()
+        depth = (end - begin + 1).bit_length()
+        levels = [np.arange(1 << d) * (2 << (depth - d)) + (1 << (depth - d)) for d in range(depth)]
+        order = np.concatenate(levels) // 2 - 1
+        shape = n_channels, len(order)
+        thresholds = np.full(len(order), np.inf)
+        thresholds[: end - begin] = table.thresholds[begin:end]
+        values = table.values[begin + u : end + u + 1]
+        last = values[-1:] if table.missing is None else table.missing[u : u + 1]
+        values = np.concatenate((values, last.repeat(len(order) + 1 - len(values), axis=0)))
+        yield (
+            np.full(shape, feature),
+            np.tile(_largest_if(np.isinf(thresholds), thresholds, dtype)[order], (n_channels, 1)),
+            np.zeros(shape, bool),
+            values.T,
+            np.arange(n_channels),
         )
-    threshold: Any = 0.0
-    if by_likelihood and task._costs is not None:
-        missing, excess = task._costs
-        with np.errstate(divide="ignore"):
-            threshold = np.log(excess) - np.log(missing)
-    is_in = graph.add("Greater", sharp, graph.constant(threshold))
-    return {"labels": graph.cast(is_in, np.int64), "marginals": marginals}
 
 
-def _add_listed_sets(
-    graph: Graph, task: Any, scores: str, *, by_likelihood: bool
-) -> dict[str, str]:
-    codes = task._codes(task.sets)
-    by_set = graph.add("MatMul", scores, graph.constant(codes.T * 1.0))
-    probabilities = graph.add("Softmax", by_set, axis=1)
-    of_sets = graph.constant(task.sets * 1.0)
-    index = graph.add("ArgMax", by_set, axis=1, keepdims=0)
-    if by_likelihood and task.loss_name != "subset":
-        if len(task.sets) > _MOST_SETS:
-            raise TypeError(
-                f"The model compares {len(task.sets)} sets of labels, and a graph at most "
-                f"{_MOST_SETS}; train with outputs='all', or with loss='subset'."
-            )
-        losses = task._losses(task.sets[:, None], task.sets[None])
-        expected = graph.add("MatMul", probabilities, graph.constant(losses))
-        index = graph.add("ArgMin", expected, axis=1, keepdims=0)
-    return {
-        "labels": graph.add("Gather", graph.constant(task.sets), index),
-        "marginals": graph.add("MatMul", probabilities, of_sets),
-    }
+def _largest_if(is_largest: AnyArray, thresholds: FloatArray, dtype: np.dtype[Any]) -> AnyArray:
+    """Round thresholds to a type, so that they split numbers of it as before."""
+    rounded = single_thresholds(thresholds) if dtype == np.float32 else thresholds
+    return np.where(is_largest, np.finfo(dtype).max, rounded)
 
 
-def _add_hierarchy(
-    graph: Graph, task: HierarchicalMultiLabelTask, scores: str, sharp: str
-) -> dict[str, str]:
-    parents, children = task.edges.T
-    if len(np.unique(children)) < len(children):
-        label = int(np.flatnonzero(np.bincount(children) > 1)[0])
-        name = label if task.label_names is None else task.label_names[label]
-        raise TypeError(
-            f"Label {name!r} has several parents, for which the best set has no form in ONNX; "
-            "export model_, and call structboost.inference.maximum_closure on its scores."
-        )
-    above = np.full(task.n_labels, -1)
-    above[children] = parents
-    levels = [np.flatnonzero(above < 0)]
-    while len(below := np.flatnonzero(np.isin(above, levels[-1]))):
-        levels.append(below)
-    best = _tree_of_labels(graph, scores, above, levels, _positive)
-    is_in = [graph.add("Greater", total, graph.constant(0.0)) for total in best]
-    probable = _tree_of_labels(graph, sharp, above, levels, _softplus)
-    given_parent = [graph.add("Sigmoid", total) for total in probable]
-    return {
-        "labels": graph.cast(_down(graph, is_in, above, levels, "And"), np.int64),
-        "marginals": _down(graph, given_parent, above, levels, "Mul"),
-    }
+def _hstack_sets(graph: _Graph, rows: str, sets: SetColumns) -> str:
+    """Append the columns of sets to rows, as ``sets.hstack`` does."""
+    missing = sets.outside.shape[1] - 1
+    first, last = graph.constant(0.0), graph.constant(float(missing))
+    blocks = []
+    for feature, outside in zip(sets.feature, sets.outside, strict=True):
+        column = graph.columns(rows, feature[None])
+        # Comparisons with NaN are false.
+        is_category = graph.add("GreaterOrEqual", column, first)
+        is_category = graph.add("And", is_category, graph.add("Less", column, last))
+        is_whole = graph.add("Equal", column, graph.add("Floor", column))
+        is_category = graph.add("And", is_category, is_whole)
+        code = graph.cast(graph.add("Where", is_category, column, last), np.dtype(np.int64))
+        blocks.append(graph.add("Gather", graph.constant(outside), code))
+    return graph.add("Concat", rows, *blocks, axis=1)
 
 
-def _tree_of_labels(
-    graph: Graph,
-    scores: str,
-    above: AnyArray,
-    levels: list[AnyArray],
-    gain: Callable[[Graph, str], str],
-) -> list[str]:
-    """Add, level by level, the score of each label and the gains of those below it."""
-    totals: list[str] = []
-    for depth in range(len(levels) - 1, -1, -1):
-        total = graph.columns(scores, levels[depth])
-        if totals:
-            below = above[levels[depth + 1]][:, None] == levels[depth]
-            gains = graph.add("MatMul", gain(graph, totals[0]), graph.constant(below * 1.0))
-            total = graph.add("Add", total, gains)
-        totals.insert(0, total)
-    return totals
-
-
-def _positive(graph: Graph, value: str) -> str:
-    return graph.add("Relu", value)
-
-
-def _softplus(graph: Graph, value: str) -> str:
-    """Add ``log(1 + exp(value))``, for which onnxruntime has single precision only."""
-    falling = graph.add("Exp", graph.add("Neg", graph.add("Abs", value)))
-    rest = graph.add("Log", graph.add("Add", graph.constant(1.0), falling))
-    return graph.add("Add", graph.add("Relu", value), rest)
-
-
-def _down(
-    graph: Graph,
-    of_levels: list[str],
-    above: AnyArray,
-    levels: list[AnyArray],
-    operator: str,
-) -> str:
-    """Combine each label with those above it, and return the labels in their order."""
-    combined = of_levels[:1]
-    for depth in range(1, len(levels)):
-        place = np.searchsorted(levels[depth - 1], above[levels[depth]])
-        of_parents = graph.columns(combined[-1], place)
-        combined.append(graph.add(operator, of_levels[depth], of_parents))
-    stacked = graph.add("Concat", *combined, axis=1)
-    return graph.columns(stacked, np.argsort(np.concatenate(levels)))
-
-
-# Least score: a sum of it and others is finite, and never the largest.
-_FORBIDDEN = -1e30
-
-
-@singledispatch
-def outputs_of(model: Any, inputs: GraphInputs) -> dict[str, str]:
-    """Add what a fitted model computes, and return the outputs by their names, in order.
-
-    Raises
-    ------
-    TypeError
-        If it has no form in ONNX.
-    """
-    raise TypeError(
-        f"model is {shown(model)}, which has no form in ONNX; give a fitted classifier, ranker "
-        "or tagger of this library, such as the last step of a Pipeline, whose other steps you "
-        "convert elsewhere, or the model_ of a StructBoost or StructuredSVM."
-    )
-
-
-def scores_of_kind(model: Ensemble, kind: str | None, inputs: GraphInputs) -> str:
-    """Add the scores of the parts of one kind.
-
-    Raises
-    ------
-    ValueError
-        If the model has several kinds of parts, or another one.
-    """
-    scorer = model.scorer(kind)
-    kind = next(iter(model.members)) if kind is None else kind
-    rows = inputs.rows(["n", model.members[kind].n_features])
-    return scores_of(inputs.graph, scorer, rows, model.kinds[kind].n_channels)
-
-
-def _table_scores(estimator: Any, inputs: GraphInputs) -> str:
-    """Add the scores of the channels for the rows of a table."""
-    graph = inputs.graph
-    columns = estimator._columns
-    rows = inputs.numbers(columns.n_features, columns.names, columns.categories)
-    rows = encoded(graph, rows, columns.encoding)
-    if columns.names is not None:
-        graph.facts["feature_names"] = columns.names
-    if columns.categories:
-        graph.facts["categories"] = columns.categories
-    return scores_of(graph, estimator.model_.scorer(), rows, _n_channels(estimator))
-
-
-def _n_channels(estimator: Any) -> int:
-    return int(estimator.model_.kinds["x"].n_channels)
-
-
-@outputs_of.register(StructuredSVMClassifier)
-@outputs_of.register(TableFace)
-def _add_table(estimator: Any, inputs: GraphInputs) -> dict[str, str]:
-    graph = inputs.graph
-    raw = _decided(graph, estimator, _table_scores(estimator, inputs))
-    if not is_classifier(estimator):
-        return {"scores": raw}
-    return _add_classes(graph, estimator, raw)
-
-
-def _decided(graph: Graph, estimator: Any, raw: str) -> str:
+def _decided(graph: _Graph, estimator: Any, scores: str) -> str:
     """Add the decision function, which is linear in the scores of the channels."""
-    by_channel = estimator._decision(np.eye(_n_channels(estimator)))
-    if by_channel.ndim == 2 and np.array_equal(by_channel, np.eye(len(by_channel))):
-        return raw
-    decided = graph.add("MatMul", raw, graph.constant(by_channel.reshape(len(by_channel), -1)))
+    by_channel = estimator._decision(np.eye(estimator.model_.kinds["x"].n_channels))
     if by_channel.ndim == 2:
-        return decided
-    return graph.add("Squeeze", decided, graph.constant(np.array([1])))
+        return graph.add("MatMul", scores, graph.constant(by_channel))
+    column = graph.add("MatMul", scores, graph.constant(by_channel[:, None]))
+    return graph.add("Squeeze", column, graph.constant(np.array([1])))
 
 
-def _add_classes(graph: Graph, estimator: Any, raw: str) -> dict[str, str]:
+def _classes(graph: _Graph, estimator: Any, scores: str) -> dict[str, str]:
     """Add labels and probabilities of a classifier to its decision function."""
-    outputs, is_binary = {"label": "", "scores": raw}, len(estimator.classes_) <= 2
-    if is_binary:
-        index = graph.cast(graph.add("Greater", raw, graph.constant(0.0)), np.int64)
+    classes = estimator.classes_
+    outputs = {"label": "", "scores": scores}
+    if len(classes) <= 2:
+        index = graph.cast(graph.add("Greater", scores, graph.constant(0.0)), np.dtype(np.int64))
+        column = graph.add("Unsqueeze", scores, graph.constant(np.array([1])))
+        scores = graph.add("MatMul", column, graph.constant(np.eye(len(classes))[-1:]))
     else:
-        index = graph.add("ArgMax", raw, axis=1, keepdims=0)
+        index = graph.add("ArgMax", scores, axis=1, keepdims=0)
     if hasattr(estimator, "predict_proba"):
-        if len(estimator.classes_) == 1:
-            outputs["probabilities"] = graph.repeated([1.0], raw)
-        else:
-            if is_binary:
-                column = graph.add("Unsqueeze", raw, graph.constant(np.array([1])))
-                raw = graph.add("MatMul", column, graph.constant([[0.0, 1.0]]))
-            outputs["probabilities"] = _probabilities(graph, raw, estimator)
-            if (costs := estimator._class_costs()) is not None:
-                expected = graph.add("MatMul", outputs["probabilities"], graph.constant(costs))
-                index = graph.add("ArgMin", expected, axis=1, keepdims=0)
-    outputs["label"] = graph.add("Gather", graph.constant(_labels(estimator.classes_)), index)
+        outputs["probabilities"] = _probabilities(graph, scores, estimator.link_)
+        if (costs := estimator._class_costs()) is not None:
+            expected = graph.add("MatMul", outputs["probabilities"], graph.constant(costs))
+            index = graph.add("ArgMin", expected, axis=1, keepdims=0)
+    if classes.dtype.kind in "OUS":
+        if not all(isinstance(label, str) for label in classes.tolist()):
+            raise TypeError(
+                f"classes_ are {shown(classes.tolist())}, of a type that ONNX does not have; train "
+                "with labels that are strings or numbers."
+            )
+        classes = classes.astype(object)
+    outputs["label"] = graph.add("Gather", graph.constant(classes), index)
     return outputs
 
 
-def _probabilities(graph: Graph, scores: str, estimator: Any) -> str:
-    """Add nodes that compute ``link_.inverse`` of the estimator."""
-    link: SoftmaxLink = estimator.link_
+def _probabilities(graph: _Graph, scores: str, link: SoftmaxLink) -> str:
+    """Add ``link.inverse`` of scores."""
     sharpened = graph.add("Mul", scores, graph.constant(link.sharpness))
     softmax = graph.add("Softmax", sharpened, axis=1)
     if not link.margin:
@@ -513,133 +424,3 @@ def _probabilities(graph: Graph, scores: str, estimator: Any) -> str:
     product = graph.add("Mul", softmax, graph.add("Sub", graph.constant(factor), falling))
     total = graph.add("ReduceSum", product, graph.constant(np.array([1])), keepdims=1)
     return graph.add("Div", product, total)
-
-
-def _labels(classes: AnyArray) -> AnyArray:
-    kind = classes.dtype.kind
-    if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in classes)):
-        return classes.astype(str).astype(object)
-    if kind in "iu":
-        return classes.astype(np.int64)
-    if kind in "fb":
-        return classes
-    raise TypeError(
-        f"classes_ are {shown(classes.tolist())}, of a type that ONNX does not have; train with "
-        "labels that are strings or numbers."
-    )
-
-
-@outputs_of.register
-def _add_label_sets(
-    estimator: StructBoostMultiLabelClassifier, inputs: GraphInputs
-) -> dict[str, str]:
-    graph = inputs.graph
-    scores = _table_scores(estimator, inputs)
-    if estimator._form == "single":
-        return _add_classes(graph, estimator, _decided(graph, estimator, scores))
-    graph.facts["classes"] = estimator.classes_.tolist()
-    sharpness = estimator.temperature_ or 1.0
-    sets = label_sets(
-        graph, estimator.task_, scores, sharpness, by_likelihood=estimator._by_likelihood
-    )
-    return {"labels": sets["labels"], "scores": scores, "marginals": sets["marginals"]}
-
-
-@outputs_of.register
-def _add_tagger(tagger: StructBoostTagger, inputs: GraphInputs) -> dict[str, str]:
-    if len(tagger.transition_columns_):
-        raise TypeError(
-            "transition_features was set, and ONNX files have one score for each pair of tags; "
-            "train without it, or save the tagger by save()."
-        )
-    graph, n_tags = inputs.graph, len(tagger.classes_)
-    n_features = int(tagger.n_features_in_ or 0)
-    names = getattr(tagger, "feature_names_in_", None)
-    rows = inputs.numbers(n_features, names)
-    for fact in ("feature_names_", "feature_names_in_"):
-        if hasattr(tagger, fact):
-            graph.facts["feature_names"] = list(getattr(tagger, fact))
-    graph.facts["classes"] = tagger.classes_.tolist()
-    scores = scores_of(graph, tagger.model_.scorer("token"), rows, n_tags)
-    if len(columns := tagger._reader.vector_columns):
-        vectors = graph.columns(rows, columns)
-        of_vectors = scores_of(graph, tagger.model_.scorer("vector"), vectors, n_tags)
-        scores = graph.add("Add", scores, of_vectors)
-    if tagger.outside_offset_:
-        is_outside = np.arange(n_tags) == ChunkTags(tagger.classes_).outside
-        lowered = graph.constant(tagger.outside_offset_ * is_outside)
-        scores = graph.add("Sub", scores, lowered)
-    task: Any = tagger.task_
-    pairs, first, last = (np.maximum(penalty, _FORBIDDEN) for penalty in task.penalties)
-    return {
-        "scores": scores,
-        "transitions": graph.constant(tagger.transitions_ + pairs.reshape(n_tags, n_tags)),
-        "first": graph.constant(first),
-        "last": graph.constant(last),
-    }
-
-
-def to_onnx(model: Any, X: Any = None, *, kind: str | None = None, dtype: Any = "float32") -> Any:
-    """Convert a fitted model to ONNX, which predicts without Python or this library.
-
-    By default the input ``X`` is a float32 tensor of shape (n, n_features).  Thresholds are rounded
-    down to single precision, so each value of single precision goes to the same side as in this
-    library; scores differ by the rounding of sums.  With ``dtype="float64"`` thresholds and sums
-    have double precision, as here.  A category is passed as its index in the estimator's
-    ``categories_``, which the model also holds in its metadata; a missing or unknown one is NaN.
-    With a data frame ``X`` each column is an input, and categories are text or whole numbers.
-
-    Parameters
-    ----------
-    model : estimator or Ensemble
-        A fitted classifier, ranker or tagger of this library, or the ``model_`` of a trainer, of
-        which the scores of parts are exported.  Export the last step of a pipeline, and convert
-        the steps before it elsewhere.
-    X : data frame or array-like, optional
-        Rows as the model will read them.  A data frame gives the names and types of the inputs,
-        each of shape (n, 1).
-    kind : str, optional
-        Kind of the parts of an Ensemble; required where it has several.
-    dtype : {"float32", "float64"}
-        Type of the numbers of inputs and outputs.  float64 needs a runtime that has the operators
-        ai.onnx.ml 5, such as onnxruntime 1.21.
-
-    Returns
-    -------
-    model : onnx.ModelProto
-        The outputs are listed in the guide (docs/explain-and-export.md).  Write it by
-        ``onnx.save``.
-
-    Raises
-    ------
-    MissingExtraError
-        If the package ``onnx`` is not installed.
-    TypeError, ValueError
-        If ``model`` or a part of it has no form in ONNX, or an argument does not fit the model.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from structboost import StructBoostClassifier, to_onnx
-    >>> X, y = load_iris(return_X_y=True)
-    >>> exported = to_onnx(StructBoostClassifier(max_iter=5).fit(X, y))
-    >>> [output.name for output in exported.graph.output]
-    ['label', 'scores', 'probabilities']
-    """
-    require("onnx", "to_onnx", "onnx")
-    import onnx
-
-    name = checked_choice(getattr(dtype, "__name__", str(dtype)), "dtype", ("float32", "float64"))
-    if isinstance(X, str | os.PathLike):
-        raise TypeError(f"X is {shown(X)}, a path; write onnx.save(to_onnx(model), {str(X)!r}).")
-    graph = Graph(onnx, np.dtype(name))
-    inputs = GraphInputs(graph, X)
-    if isinstance(model, Ensemble):
-        return graph.model("Ensemble", {"scores": scores_of_kind(model, kind, inputs)})
-    if kind is not None:
-        raise ValueError(
-            f"kind is {shown(kind)}, which is read with an Ensemble only; leave it out."
-        )
-    if hasattr(model, "fit"):
-        check_is_fitted(model)
-    return graph.model(type(model).__name__, outputs_of(model, inputs))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from structboost import StructBoostTagger, to_onnx
+from structboost import StructBoostTagger
 
 
 def sentences(n=60, seed=0):
@@ -111,11 +111,3 @@ def test_lists_of_names_or_indices_are_in_the_file(form, wanted, tmp_path):
     loaded = StructBoostTagger.load(tmp_path / "tagger")
     assert list(loaded.transition_features) == wanted
     np.testing.assert_array_equal(loaded.fit(X, y).transition_weights_, tagger.transition_weights_)
-
-
-def test_a_file_for_onnx_is_refused():
-    pytest.importorskip("onnx")
-    X, y = sentences(20)
-    tagger = StructBoostTagger(transition_features=["go"], C=5.0).fit(X, y)
-    with pytest.raises(TypeError, match="transition_features was set"):
-        to_onnx(tagger)
