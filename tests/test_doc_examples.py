@@ -13,10 +13,7 @@ from structboost import faces
 
 TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
 NAMES = TRAINERS | {*faces.__all__}
-TEXT = (
-    "read_tagged iter_tagged write_tagged list_chunks detect_scheme convert_tags forbidden_pairs "
-    "chunk_scores chunk_f1 ChunkScorer TokenFeatures TwoStageTagger"
-)
+TEXT = "read_tagged list_chunks convert_tags chunk_scores ChunkScorer TokenFeatures TwoStageTagger"
 NAMES |= {f"text.{name}" for name in TEXT.split()}
 VISION = {"segmentation.Segmenter", "tracking.StructBoostTracker"}
 NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}

@@ -4,15 +4,9 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "chunk_scores": ["ChunkScorer", "ChunkScores", "KindScores", "chunk_f1", "chunk_scores"],
-    "schemes": ["Chunk", "convert_tags", "detect_scheme", "forbidden_pairs", "list_chunks"],
-    "tagged_file": [
-        "TaggedFileError",
-        "TaggedSentence",
-        "iter_tagged",
-        "read_tagged",
-        "write_tagged",
-    ],
+    "chunk_scores": ["ChunkScorer", "ChunkScores", "KindScores", "chunk_scores"],
+    "schemes": ["Chunk", "convert_tags", "list_chunks"],
+    "tagged_file": ["read_tagged"],
     "token_features": ["TokenFeatures"],
     "two_stage_tagger": ["TwoStageTagger"],
 }

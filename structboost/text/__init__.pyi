@@ -3,17 +3,10 @@
 from .chunk_scores import ChunkScorer as ChunkScorer
 from .chunk_scores import ChunkScores as ChunkScores
 from .chunk_scores import KindScores as KindScores
-from .chunk_scores import chunk_f1 as chunk_f1
 from .chunk_scores import chunk_scores as chunk_scores
 from .schemes import Chunk as Chunk
 from .schemes import convert_tags as convert_tags
-from .schemes import detect_scheme as detect_scheme
-from .schemes import forbidden_pairs as forbidden_pairs
 from .schemes import list_chunks as list_chunks
-from .tagged_file import TaggedFileError as TaggedFileError
-from .tagged_file import TaggedSentence as TaggedSentence
-from .tagged_file import iter_tagged as iter_tagged
 from .tagged_file import read_tagged as read_tagged
-from .tagged_file import write_tagged as write_tagged
 from .token_features import TokenFeatures as TokenFeatures
 from .two_stage_tagger import TwoStageTagger as TwoStageTagger

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost._typing import IntArray
-from structboost.errors import warn_user
-from structboost.tasks.chunk_tags import SCHEMES, Chunks, ChunkTags
+from structboost.tasks.chunk_tags import ChunkTags
 from structboost.text.schemes import checked_tags
-from structboost.validation import checked_choice, shown
+from structboost.validation import checked_choice
 
-MICRO, MACRO = "micro", "macro"
 METRICS = ("f1", "precision", "recall")
-# Fates of true chunks, in the order in which they are looked for.
-_FATES = ("correct", "other kind", "other borders", "both", "missed")
 
 
 class KindScores(NamedTuple):
@@ -55,9 +50,9 @@ class KindScores(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkScores:
-    """Scores of chunks, for each kind and for all, and the errors.
+    """Scores of chunks, for each kind and for all.
 
-    Its text is a table of precision, recall and F1, a table of errors, and the confusions of kinds.
+    Its text is a table of precision, recall and F1.
 
     Attributes
     ----------
@@ -67,65 +62,25 @@ class ChunkScores:
         Counts and scores of all chunks, whose mean is called micro.
     accuracy : float
         Fraction of correct tags.
-    errors : dict of str to dict of str to int
-        Numbers of true chunks of each kind, by what became of them: ``"correct"``;
-        ``"other kind"``, with the right borders; ``"other borders"``, if a predicted chunk of the
-        right kind overlaps it; ``"both"``, if only chunks of other kinds do; else ``"missed"``.
-        ``"spurious"`` is the number of predicted chunks that overlap no true one.
-    confusions : dict of (str, str) to int
-        Number of chunks with the right borders for each pair of true and predicted kind that
-        differ.
     """
 
     by_kind: Mapping[str, KindScores]
     total: KindScores
     accuracy: float
-    errors: Mapping[str, Mapping[str, int]]
-    confusions: Mapping[tuple[str, str], int]
 
     def __repr__(self) -> str:
-        width = max(len("kind"), len(MICRO), *(len(kind) for kind in self.by_kind), 0)
+        width = max(len("micro"), *map(len, self.by_kind), 0)
         lines = [f"{'kind':{width}}  precision  recall     f1   true  predicted"]
-        for kind, scores in [*self.by_kind.items(), (MICRO, self.total)]:
+        for kind, scores in [*self.by_kind.items(), ("micro", self.total)]:
             lines.append(
                 f"{kind:{width}}  {scores.precision:9.4f}  {scores.recall:6.4f} {scores.f1:6.4f} "
                 f"{scores.n_true:6d}  {scores.n_predicted:9d}"
             )
-        macro = (self.macro(metric) for metric in ("precision", "recall", "f1"))
-        lines.append("{:{}}  {:9.4f}  {:6.4f} {:6.4f}".format(MACRO, width, *macro))
-        names = [*_FATES, "spurious"]
-        lines += ["", "  ".join([f"{'kind':{width}}", *names])]
-        for kind, counts in self.errors.items():
-            cells = [f"{counts[name]:{len(name)}d}" for name in names]
-            lines.append("  ".join([f"{kind:{width}}", *cells]))
-        if self.confusions:
-            largest = sorted(self.confusions.items(), key=lambda item: (-item[1], item[0]))
-            pairs = [f"{count} {a} as {b}" for (a, b), count in largest]
-            lines += ["", f"right borders: {', '.join(pairs)}"]
         return "\n".join([*lines, "", f"accuracy of the tags: {self.accuracy:.4f}"])
 
-    def macro(self, metric: str = "f1") -> float:
-        """Return the mean of a score over the kinds that are true or predicted.
 
-        Parameters
-        ----------
-        metric : {"f1", "precision", "recall"}
-            The score.
-
-        Returns
-        -------
-        score : float
-            From 0 to 1; 0 if there are no chunks.
-        """
-        checked_choice(metric, "metric", METRICS)
-        values = [getattr(scores, metric) for scores in self.by_kind.values()]
-        return float(np.mean(values)) if values else 0.0
-
-
-def chunk_scores(
-    y_true: Sequence[Any], y_pred: Sequence[Any], *, scheme: str | None = None
-) -> ChunkScores:
-    """Return precision, recall and F1 of chunks, as ``conlleval`` counts them, and the errors.
+def chunk_scores(y_true: Sequence[Any], y_pred: Sequence[Any]) -> ChunkScores:
+    """Return precision, recall and F1 of chunks, as ``conlleval`` counts them.
 
     A predicted chunk is correct if a true one has the same tokens and the same kind.  Chunks begin
     at the prefixes B, S and U, after O, at another kind, and after E, S and L, so all schemes can
@@ -137,13 +92,11 @@ def chunk_scores(
         True tags of each sequence.  Tokens whose tag is None or NaN are left out.
     y_pred : sequence of sequences of str
         Predicted tags.
-    scheme : {"iob1", "iob2", "bioes", "bilou"}, optional
-        Scheme that the true tags are checked against.  It changes no score.
 
     Returns
     -------
     scores : ChunkScores
-        Scores from 0 to 1, for each kind and for all, and the errors.
+        Scores from 0 to 1, for each kind and for all.
 
     Raises
     ------
@@ -167,80 +120,42 @@ def chunk_scores(
     LOC       0.0000  0.0000 0.0000      1          0
     PER       0.5000  1.0000 0.6667      1          2
     micro     0.5000  0.5000 0.5000      2          2
-    macro     0.2500  0.5000 0.3333
-    <BLANKLINE>
-    kind   correct  other kind  other borders  both  missed  spurious
-    LOC          0           1              0     0       0         0
-    PER          1           0              0     0       0         0
-    <BLANKLINE>
-    right borders: 1 LOC as PER
     <BLANKLINE>
     accuracy of the tags: 0.7500
     """
-    coder, true, predicted, starts = _read(y_true, y_pred, scheme)
-    (of_true, at_true), (of_predicted, at_predicted) = (
-        _kinds_of(coder.find(tags, starts), len(tags)) for tags in (true, predicted)
+    of_true = checked_tags(y_true, "y_true")
+    of_predicted = checked_tags(y_pred, "y_pred", unknown=False)
+    lengths, others = (list(map(len, side)) for side in (of_true, of_predicted))
+    if lengths != others:
+        pairs = enumerate(zip(lengths, others, strict=False))
+        i = next((i for i, (n, m) in pairs if n != m), min(len(lengths), len(others)))
+        raise ValueError(
+            f"y_true has {len(lengths)} sequences and y_pred {len(others)}, of which those at "
+            f"index {i} differ in length; give a predicted tag for each token."
+        )
+    true, predicted = (list(chain.from_iterable(side)) for side in (of_true, of_predicted))
+    classes = sorted({*true, *predicted} - {None})
+    place = {tag: k for k, tag in enumerate(classes)} | {None: -1}
+    a, b = (np.array([place[tag] for tag in tags], np.int64) for tags in (true, predicted))
+    # Chunks do not go on after the end of a sequence, nor after a token of unknown tag.
+    is_known, is_first = a >= 0, np.zeros(len(a) + 1, bool)
+    is_first[np.cumsum([0, *lengths])] = True
+    is_first[1:] |= ~is_known
+    a, b, starts = a[is_known], b[is_known], np.flatnonzero(is_first[:-1][is_known])
+    coder = ChunkTags(np.array(classes, dtype=object))
+    in_true, in_predicted = (coder.find(tags, starts) for tags in (a, b))
+    is_correct = np.isin(coder.codes(in_true, len(a)), coder.codes(in_predicted, len(a)))
+    kinds = (in_true.kinds, in_predicted.kinds, in_true.kinds[is_correct])
+    counts = np.array([np.bincount(of, minlength=len(coder.kinds)) for of in kinds])
+    return ChunkScores(
+        {
+            kind: KindScores(*row)
+            for kind, row in zip(coder.kinds, counts.T.tolist(), strict=True)
+            if any(row)
+        },
+        KindScores(*counts.sum(axis=1).tolist()),
+        float(np.mean(a == b)) if len(a) else 0.0,
     )
-    names = coder.kinds
-    used = sorted({*of_true.values(), *of_predicted.values()})
-    errors = {names[k]: dict.fromkeys((*_FATES, "spurious"), 0) for k in used}
-    confusions: Counter[tuple[str, str]] = Counter()
-    for (first, end), kind in of_true.items():
-        partner, near = of_predicted.get((first, end)), set(at_predicted[first:end].tolist()) - {-1}
-        fate = "both" if near else "missed"
-        if partner is not None:
-            fate = "correct" if partner == kind else "other kind"
-        elif kind in near:
-            fate = "other borders"
-        errors[names[kind]][fate] += 1
-        if fate == "other kind" and partner is not None:
-            confusions[names[kind], names[partner]] += 1
-    for (first, end), kind in of_predicted.items():
-        errors[names[kind]]["spurious"] += bool((at_true[first:end] < 0).all())
-    n_true, n_predicted = (Counter(of.values()) for of in (of_true, of_predicted))
-    n_correct = {k: errors[names[k]]["correct"] for k in used}
-    by_kind = {names[k]: KindScores(n_true[k], n_predicted[k], n_correct[k]) for k in used}
-    total = KindScores(len(of_true), len(of_predicted), sum(n_correct.values()))
-    accuracy = float(np.mean(true == predicted)) if len(true) else 0.0
-    return ChunkScores(by_kind, total, accuracy, errors, dict(confusions))
-
-
-def chunk_f1(
-    y_true: Sequence[Any],
-    y_pred: Sequence[Any],
-    *,
-    kind: str | None = None,
-    average: str = MICRO,
-    scheme: str | None = None,
-) -> float:
-    """Return the F1 of chunks, as ``conlleval`` counts them.
-
-    Parameters
-    ----------
-    y_true, y_pred, scheme
-        As for :func:`chunk_scores`.
-    kind : str, optional
-        Kind whose chunks are counted, by default all.
-    average : {"micro", "macro"}
-        Whether to count the chunks of all kinds together, or to take the mean over the kinds.
-
-    Returns
-    -------
-    f1 : float
-        From 0 to 1; 0 if there are no chunks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`chunk_scores`.
-
-    Examples
-    --------
-    >>> from structboost.text import chunk_f1
-    >>> chunk_f1([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "I-PER", "O", "O"]])
-    0.6666666666666666
-    """
-    return ChunkScorer("f1", kind=kind, average=average, scheme=scheme).score(y_true, y_pred)
 
 
 @dataclass(frozen=True)
@@ -256,15 +171,11 @@ class ChunkScorer:
         The score.
     kind : str, optional
         Kind whose chunks are counted, by default all.
-    average : {"micro", "macro"}
-        Whether to count the chunks of all kinds together, or to take the mean over the kinds.
-    scheme : {"iob1", "iob2", "bioes", "bilou"}, optional
-        Scheme that the true tags are checked against.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If there is no such score.
 
     Examples
     --------
@@ -279,18 +190,9 @@ class ChunkScorer:
 
     metric: str = "f1"
     kind: str | None = None
-    average: str = MICRO
-    scheme: str | None = None
 
     def __post_init__(self) -> None:
         checked_choice(self.metric, "metric", METRICS)
-        checked_choice(self.average, "average", (MICRO, MACRO))
-        if self.scheme is not None:
-            checked_choice(self.scheme, "scheme", SCHEMES)
-        if not isinstance(self.kind, str | None):
-            raise TypeError(f"kind is {shown(self.kind)}; give the name of a kind, or None.")
-        if self.kind is not None and self.average != MICRO:
-            raise ValueError(f"kind is {self.kind!r}, which has no {self.average} mean; give one.")
 
     def __call__(self, estimator: Any, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Return the score of the predictions of a tagger.
@@ -305,82 +207,14 @@ class ChunkScorer:
         Returns
         -------
         score : float
-            From 0 to 1.
+            From 0 to 1; 0 if there is no chunk of this kind.
 
         Raises
         ------
         TypeError, ValueError
             As for :func:`chunk_scores`.
         """
-        return self.score(y, estimator.predict(X))
-
-    def score(self, y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
-        """Return the score of predicted tags.
-
-        Parameters
-        ----------
-        y_true, y_pred : sequences of sequences of str
-            True and predicted tags.
-
-        Returns
-        -------
-        score : float
-            From 0 to 1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for :func:`chunk_scores`.
-        """
-        scores = chunk_scores(y_true, y_pred, scheme=self.scheme)
-        if self.kind is None:
-            is_micro = self.average == MICRO
-            return float(
-                getattr(scores.total, self.metric) if is_micro else scores.macro(self.metric)
-            )
-        if self.kind not in scores.by_kind:
-            warn_user(
-                f"kind is {self.kind!r}, of which there is no chunk, so the score is 0; the kinds "
-                f"are {shown(list(scores.by_kind))}.",
-                UserWarning,
-            )
-            return 0.0
-        return float(getattr(scores.by_kind[self.kind], self.metric))
-
-
-def _read(
-    y_true: Any, y_pred: Any, scheme: str | None
-) -> tuple[ChunkTags, IntArray, IntArray, IntArray]:
-    """Return indices of the known tags of all sequences, and where chunks cannot go on."""
-    true = checked_tags(y_true, "y_true", scheme)
-    predicted = checked_tags(y_pred, "y_pred", unknown=False)
-    if len(true) != len(predicted):
-        raise ValueError(
-            f"y_true has {len(true)} sequences and y_pred {len(predicted)}; give one for each."
-        )
-    for i, pair in enumerate(zip(true, predicted, strict=True)):
-        n, m = map(len, pair)
-        if n != m:
-            raise ValueError(
-                f"y_true[{i}] has {n} tags and y_pred[{i}] {m}; give a predicted tag for each."
-            )
-    flat = [[tag for tags in side for tag in tags] for side in (true, predicted)]
-    classes = sorted({tag for tags in flat for tag in tags if tag is not None})
-    place: dict[str | None, int] = {tag: k for k, tag in enumerate(classes)} | {None: -1}
-    a, b = (np.array([place[tag] for tag in tags], np.int64) for tags in flat)
-    is_first = np.zeros(len(a) + 1, bool)
-    is_first[np.cumsum([0, *(len(tags) for tags in true)])] = True
-    is_first[1:] |= a < 0
-    is_known = a >= 0
-    starts = np.flatnonzero(is_first[:-1][is_known])
-    return ChunkTags(np.array(classes, dtype=object)), a[is_known], b[is_known], starts
-
-
-def _kinds_of(chunks: Chunks, n_tokens: int) -> tuple[dict[tuple[int, int], int], IntArray]:
-    """Return the kind of each chunk by its borders, and that of each token, -1 outside."""
-    kinds = {}
-    of_tokens = np.full(n_tokens, -1)
-    for first, size, kind in zip(*(column.tolist() for column in chunks), strict=True):
-        kinds[first, first + size] = kind
-        of_tokens[first : first + size] = kind
-    return kinds, of_tokens
+        scores = chunk_scores(y, estimator.predict(X))
+        none = KindScores(0, 0, 0)
+        counts = scores.total if self.kind is None else scores.by_kind.get(self.kind, none)
+        return float(getattr(counts, self.metric))

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from hashlib import sha256
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import IntArray, PathName, override
+from structboost._typing import FloatArray, PathName, override
 from structboost.errors import ModelFileError
 from structboost.faces.forms import listed_sequences
 from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part, Schema
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
-from structboost.text.schemes import check_ordered
 from structboost.text.tagged_file import WORD
 from structboost.validation import (
+    check_sequence,
     checked_flag,
     checked_list,
     checked_whole_number,
@@ -32,7 +31,7 @@ from structboost.validation import (
 )
 
 # Lower bounds of the bins of counts, and of fractions of capitals.
-_COUNTS = np.array([1, 2, 4, 8, 32])
+_COUNTS = np.array([1.0, 2.0, 4.0, 8.0, 32.0])
 _FRACTIONS = np.array([0.05, 0.35, 0.65, 0.95])
 
 
@@ -41,7 +40,7 @@ _FRACTIONS = np.array([0.05, 0.35, 0.65, 0.95])
 WordCounts = dict[str, tuple[int, int, int]]
 
 
-def counted(counts: WordCounts, sentences: Iterable[Sequence[str]]) -> WordCounts:
+def counted(counts: WordCounts, sentences: Sequence[Sequence[str]]) -> WordCounts:
     """Return the counts of the words of these sentences, with those of another text added."""
     table: WordCounts = {}
     for sentence in sentences:
@@ -68,7 +67,7 @@ def _bins_elsewhere(counts: WordCounts, sentence: Sequence[str]) -> list[tuple[s
     return bins
 
 
-def _bin(bounds: IntArray, value: float) -> str:
+def _bin(bounds: FloatArray, value: float) -> str:
     return str(int(np.searchsorted(bounds, value, side="right")))
 
 
@@ -76,6 +75,8 @@ AUTO = "auto"
 # Words and columns before the first and after the last token.
 _START, _END = "<start>", "<end>"
 _JOIN = "|"
+# Longest prefix and suffix, and longest span of values of a column.
+_LONGEST, _VALUES = 4, 3
 
 
 def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
@@ -110,7 +111,7 @@ class TokenFeatures(  # type: ignore[call-arg]
     ====================  ========================================================================
     ``word[-1]``          lower-cased word, in the window
     ``word[-1:1]``        lower-cased words from place -1 to 0, before place 1, joined by ``|``
-    ``prefix[3]``         first 3 characters, lower-cased; ``suffix[3]`` the last ones
+    ``prefix[3]``         first 3 of up to 4 characters, lower-cased; ``suffix[3]`` the last ones
     ``shape[0]``          kinds of characters, repeated ones once, as ``Aa-0`` for ``Boeing-747``
     ``is_title[0]``       one capital letter at the beginning; ``is_upper[0]`` only capitals
     ``has_digit[0]``      a digit in the word; ``is_digit[0]`` digits alone
@@ -129,18 +130,8 @@ class TokenFeatures(  # type: ignore[call-arg]
     ----------
     window : int
         Number of tokens on each side whose words and columns are features.
-    prefixes, suffixes : int
-        Length of the longest prefix and of the longest suffix.
-    shape : bool
-        Whether to describe the kinds of characters of the token and of its neighbours.
-    case : bool
-        Whether to describe capital letters and digits.
     counts : bool
         Whether to describe where else the word and its neighbours occur in the text.
-    word_ngrams : int
-        Length of the longest sequence of words that contains the token and is one feature.
-    column_ngrams : int
-        Length of the longest sequence of values of a column in the window that is one feature.
     column_pairs : bool
         Whether pairs of the token's word and a value of a column at places -1 to 1, and pairs of
         its own value and a word beside it, are features.  They help to find phrases by parts of
@@ -159,13 +150,10 @@ class TokenFeatures(  # type: ignore[call-arg]
     Examples
     --------
     >>> from structboost.text import TokenFeatures
-    >>> features = TokenFeatures(1, prefixes=0, suffixes=2, counts=False, word_ngrams=1)
-    >>> for token in features.fit_transform([["Ada", "sleeps"]])[0]:
-    ...     print(token)
-    {'word[0]': 'ada', 'suffix[1]': 'a', 'suffix[2]': 'da', 'shape[0]': 'Aa', 'is_title[0]': True, \
-'word[-1]': '<start>', 'word[1]': 'sleeps', 'shape[1]': 'a'}
-    {'word[0]': 'sleeps', 'suffix[1]': 's', 'suffix[2]': 'ps', 'shape[0]': 'a', 'word[-1]': 'ada', \
-'shape[-1]': 'Aa', 'is_title[-1]': True, 'word[1]': '<end>'}
+    >>> features = TokenFeatures(0, counts=False).fit_transform([["Bo", "reads"]])
+    >>> features[0][0]
+    {'word[0]': 'bo', 'prefix[1]': 'b', 'suffix[1]': 'o', 'prefix[2]': 'bo', 'suffix[2]': 'bo', \
+'shape[0]': 'Aa', 'is_title[0]': True, 'word[-1:1]': '<start>|bo', 'word[0:2]': 'bo|reads'}
 
     A pipeline that tags sentences:
 
@@ -179,13 +167,7 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     window: int = 2
     _: KW_ONLY
-    prefixes: int = 4
-    suffixes: int = 4
-    shape: bool = True
-    case: bool = True
     counts: bool = True
-    word_ngrams: int = 2
-    column_ngrams: int = 3
     column_pairs: bool = False
     columns: Any = AUTO
     word: str = WORD
@@ -215,8 +197,9 @@ class TokenFeatures(  # type: ignore[call-arg]
         sentences = listed_sequences(X)
         columns = self.columns
         if is_text(columns, AUTO):
-            first = next((token for sentence in sentences for token in _tokens(sentence)), None)
-            names = list(first) if isinstance(first, Mapping) else []
+            tokens = chain.from_iterable(s for s in sentences if isinstance(s, list | tuple))
+            first = next(tokens, None)
+            names = first if isinstance(first, Mapping) else ()
             columns = [name for name in names if name != self.word]
         self.columns_ = list(columns)
         words = [self._read(sentence, i)[0] for i, sentence in enumerate(sentences)]
@@ -247,54 +230,29 @@ class TokenFeatures(  # type: ignore[call-arg]
             If a token has no word, lacks a column, or is neither a string nor a dict.  The message
             names it.
         """
-        return self._as_fitted()._transformed(X)
-
-    def _transformed(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
-        read = [self._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
+        fitted = self._as_fitted()
+        read = [fitted._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
         text, counts = [words for words, _ in read], self._counts
         # The text of training is counted already.
-        if self.counts and _digest(text) != self._digest:
+        if fitted.counts and _digest(text) != self._digest:
             counts = counted(counts, text)
         # Features of each word and place are equal wherever the word stands.
-        of_word = cache(self._of_word)
-        return [self._sentence(words, columns, counts, of_word) for words, columns in read]
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the features that tokens can have.
-
-        Parameters
-        ----------
-        input_features : object, optional
-            Ignored.
-
-        Returns
-        -------
-        names : ndarray of object, shape (n_names,)
-            Keys of the dicts.
-        """
-        fitted = self._as_fitted()
-        # A sentence whose words have all features at all places.
-        size = max(fitted.prefixes, fitted.suffixes, 1)
-        words = ("X" + "x" * size, "X" * size, "9" * size)
-        token = dict.fromkeys(fitted.columns_, "")
-        n = 2 * fitted.window + 3
-        tokens = [token | {fitted.word: word} for word in words for _ in range(n)]
-        names = dict.fromkeys(name for token in fitted._transformed([tokens])[0] for name in token)
-        return np.array(list(names), dtype=object)
+        of_word = cache(_of_word)
+        return [fitted._sentence(words, columns, counts, of_word) for words, columns in read]
 
     @override
     def save(self, path: PathName) -> None:
-        fitted = self._as_fitted()
-        words, parameters = fitted._counts, dict(self._parameters)
-        if not isinstance(self._parameters["columns"], str):
-            parameters["columns"] = fitted.columns_
+        check_is_fitted(self)
+        parameters = dict(self._parameters)
+        if not isinstance(parameters["columns"], str):
+            parameters["columns"] = self.columns_
         header = {
             "parameters": parameters,
-            "columns": fitted.columns_,
-            "digest": fitted._digest,
-            "words": list(words),
+            "columns": self.columns_,
+            "digest": self._digest,
+            "words": list(self._counts),
         }
-        counts = np.array(list(words.values()), np.int64).reshape(-1, 3)
+        counts = np.array(list(self._counts.values()), np.int64).reshape(-1, 3)
         _FORMAT.write(path, header, {"counts": counts})
 
     @override
@@ -326,9 +284,8 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     def _check_parameters(self) -> None:
         """Raise TypeError or ValueError if a parameter is out of its range."""
-        for name in ("window", "prefixes", "suffixes", "column_ngrams", "word_ngrams"):
-            checked_whole_number(getattr(self, name), name, least=int(name == "word_ngrams"))
-        for name in ("shape", "case", "counts", "column_pairs"):
+        checked_whole_number(self.window, "window", least=0)
+        for name in ("counts", "column_pairs"):
             checked_flag(getattr(self, name), name)
         if not is_text(self.columns, AUTO):
             for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
@@ -364,11 +321,10 @@ class TokenFeatures(  # type: ignore[call-arg]
                 if 0 <= t + k < n:
                     tokens[t][f"count[{k}]"], tokens[t][f"capitals[{k}]"] = bins[t + k]
         lower = [word.lower() for word in words]
-        for size in range(2, self.word_ngrams + 1):
-            for a in range(1 - size, 1):
-                _add_span(tokens, "word", lower, a, size)
+        for a in (-1, 0):
+            _add_span(tokens, "word", lower, a, 2)
         for name, values in columns.items():
-            for size in range(1, self.column_ngrams + 1):
+            for size in range(1, _VALUES + 1):
                 for a in range(low, high - size + 1):
                     _add_span(tokens, name, values, a, size)
             pairs = [*((0, k) for k in near), *((k, 0) for k in near if k)]
@@ -378,7 +334,9 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
         """Return the words of a sentence, and the values of its columns."""
-        check_ordered(sentence, f"X[{i}]", "give a list of words or of dicts", is_read_twice=True)
+        if hasattr(sentence, "columns"):
+            raise TypeError(f"X[{i}] is {shown(sentence)}; give a list of words or of dicts.")
+        check_sequence(sentence, f"X[{i}]", "give a list of words or of dicts")
         words: list[str] = []
         columns: dict[str, list[str]] = {name: [] for name in self.columns_}
         for t, token in enumerate(sentence):
@@ -400,27 +358,25 @@ class TokenFeatures(  # type: ignore[call-arg]
                 values.append(str(value))
         return words, columns
 
-    def _of_word(self, word: str, k: int) -> dict[str, Any]:
-        """Return the features of a word at a place."""
-        lower = word.lower()
-        features: dict[str, Any] = {f"word[{k}]": lower}
-        if k == 0:
-            for n in range(1, min(self.prefixes, len(lower)) + 1):
-                features[f"prefix[{n}]"] = lower[:n]
-            for n in range(1, min(self.suffixes, len(lower)) + 1):
-                features[f"suffix[{n}]"] = lower[-n:]
-        if self.shape and abs(k) <= 1:
-            features[f"shape[{k}]"] = shape_of(word)
-        if self.case:
-            if word.istitle():
-                features[f"is_title[{k}]"] = True
-            if word.isupper():
-                features[f"is_upper[{k}]"] = True
-            if k == 0 and any(map(str.isdigit, word)):
-                features["has_digit[0]"] = True
-                if word.isdigit():
-                    features["is_digit[0]"] = True
-        return features
+
+def _of_word(word: str, k: int) -> dict[str, Any]:
+    """Return the features of a word at a place."""
+    lower = word.lower()
+    features: dict[str, Any] = {f"word[{k}]": lower}
+    if k == 0:
+        for n in range(1, min(_LONGEST, len(lower)) + 1):
+            features[f"prefix[{n}]"], features[f"suffix[{n}]"] = lower[:n], lower[-n:]
+    if abs(k) <= 1:
+        features[f"shape[{k}]"] = shape_of(word)
+    if word.istitle():
+        features[f"is_title[{k}]"] = True
+    if word.isupper():
+        features[f"is_upper[{k}]"] = True
+    if k == 0 and any(map(str.isdigit, word)):
+        features["has_digit[0]"] = True
+        if word.isdigit():
+            features["is_digit[0]"] = True
+    return features
 
 
 def _digest(sentences: list[list[str]]) -> str:
@@ -460,7 +416,3 @@ def _at(values: list[str], k: int) -> list[str]:
     if k < 0:
         return [*[_START] * min(-k, n), *values[: max(n + k, 0)]]
     return [*values[k:], *[_END] * min(k, n)]
-
-
-def _tokens(sentence: Any) -> Iterable[Any]:
-    return () if isinstance(sentence, str) or not isinstance(sentence, Iterable) else sentence

@@ -9,19 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, PathName, override
 from structboost.errors import ConstantPredictionWarning, ModelFileError
-from structboost.faces.forms import (
-    dicts_of_frame,
-    listed_sequences,
-    listed_tags,
-    sequence_of,
-)
+from structboost.faces.forms import listed_sequences, listed_tags, sequence_of
 from structboost.faces.tagger import StructBoostTagger
 from structboost.faces.tokens import tag_indices
 from structboost.files.archive import (
@@ -37,7 +31,6 @@ from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import cross_fit
 from structboost.validation import (
-    checked_n_jobs,
     checked_weights,
     checked_whole_number,
     group_indices,
@@ -51,6 +44,8 @@ _BOUNDS = np.array([_LEAST, 0.25, 0.5, 0.75])
 # Sums are rounded, so that bins do not depend on the order of the additions.
 _DIGITS = 9
 _DUST = 1e-9
+# Number of sentences on each side that are nearby, where no documents are given.
+_RADIUS = 30
 
 
 def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
@@ -61,8 +56,6 @@ def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
     sequences, words = [], []
     for i, sequence in enumerate(listed_sequences(X)):
         tokens = sequence_of(sequence, i)
-        if isinstance(tokens, nw.DataFrame):
-            tokens = dicts_of_frame(tokens)
         if not isinstance(tokens, list | tuple):
             raise TypeError(f"X[{i}] is {shown(sequence)}; give a list of dicts.")
         for t, token in enumerate(tokens):
@@ -81,8 +74,8 @@ def nearby_means(
     words: Sequence[str],
     lengths: IntArray,
     probabilities: FloatArray,
-    radius: int,
     documents: IntArray | None,
+    radius: int = _RADIUS,
 ) -> FloatArray:
     """Return the mean probabilities of the tags of each token's word in sequences nearby.
 
@@ -94,10 +87,10 @@ def nearby_means(
         Number of tokens of each sequence.
     probabilities : ndarray, shape (n_tokens, n_tags)
         Probabilities of the tags of each token.
-    radius : int
-        Number of sequences on each side that are nearby, where no documents are given.
     documents : ndarray of int, shape (n_sequences,), or None
         Document of each sequence; those of one document are nearby.
+    radius : int
+        Number of sequences on each side that are nearby, where no documents are given.
 
     Returns
     -------
@@ -189,22 +182,17 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     Parameters
     ----------
-    estimator : tagger, optional
-        Tagger of dict tokens that has ``predict_marginals``, by default
-        :class:`structboost.StructBoostTagger`.  Both stages are copies of it.
-    radius : int
-        Number of sentences on each side that are nearby, where no documents are given.
+    estimator : StructBoostTagger, optional
+        Tagger of dict tokens.  Both stages are copies of it.
     folds : int
         Number of folds, at least 2.
     word : str
         Name of the feature that holds the word.  The default is that of
         :class:`structboost.text.TokenFeatures`.
-    n_jobs : int or None
-        Number of processes that train the taggers of the folds.
 
     Attributes
     ----------
-    first_, second_ : tagger
+    first_, second_ : StructBoostTagger
         The trained taggers of the two stages.
     classes_ : ndarray
         The tags, in ascending order.
@@ -226,10 +214,8 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     estimator: Any = None
     _: KW_ONLY
-    radius: int = 30
     folds: int = 5
     word: str = "word[0]"
-    n_jobs: int | None = None
 
     @committed
     def fit(
@@ -251,8 +237,8 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
             Weight of each sequence in the mean loss.
         documents : array-like, shape (n_sequences,), optional
             Document of each sequence.  The sequences of a document are nearby, and in one fold.
-            Where a :class:`structboost.StructBoostTagger` chooses C or stops early, it holds out
-            whole documents.
+            Where a stage chooses C or stops early, it holds out whole documents.  Without
+            documents, the 30 sentences on each side are nearby.
 
         Returns
         -------
@@ -264,20 +250,18 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         ValueError, TypeError
             If a parameter or an argument is out of its range; the message names the sequence.
         """
-        estimator = self._checked_estimator()
-        self._radius = checked_whole_number(self.radius, "radius")
+        estimator = StructBoostTagger() if self.estimator is None else self.estimator
+        if not isinstance(estimator, StructBoostTagger):
+            raise TypeError(f"estimator is {shown(estimator)}; give a StructBoostTagger.")
         if not isinstance(self.word, str):
             raise TypeError(f"word is {shown(self.word)}; give the name of a feature.")
-        self._word = self.word
-        n_jobs = checked_n_jobs(self.n_jobs)
-        X, words, lengths = read_tokens(X, self._word)
+        X, words, lengths = read_tokens(X, self.word)
         y = listed_tags(y, lengths.tolist())
         of_documents = _document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
         held_out: dict[str, Any] = {}
-        is_own = isinstance(estimator, StructBoostTagger)
-        if of_documents is not None and is_own and estimator._holds_out():
+        if of_documents is not None and estimator._holds_out():
             held_out["groups"] = of_documents
         first = clone(estimator).fit(X, y, sample_weight=sample_weight, **held_out)
         self.classes_ = first.classes_
@@ -296,7 +280,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
                 return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
 
             of_token = folds[place]
-            _, probabilities = cross_fit(of_token, _fitted, training, predict, n_jobs=n_jobs)
+            _, probabilities = cross_fit(of_token, _fitted, training, predict)
             tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
             is_known = tags < len(self.classes_)  # others have sequences without weight alone
             is_known &= tags >= 0
@@ -315,7 +299,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
                 lexicon[inside] = fractions(self._weights - tag_weights(inside), rows[inside])
             inputs = self._with_tags(X, words, lengths, probabilities, lexicon, of_documents)
             self.second_ = clone(estimator).fit(inputs, y, sample_weight=sample_weight, **held_out)
-        self.first_ = first
+        self.first_, self._word = first, self.word
         return self
 
     def predict(self, X: Sequence[Any], documents: Any = None) -> list[list[Any]]:
@@ -404,15 +388,10 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         with TemporaryDirectory() as folder:
             for name in _STAGES:
                 tagger = getattr(self, f"{name}_")
-                if type(tagger) is not StructBoostTagger:
-                    raise TypeError(
-                        f"estimator is {shown(self.estimator)}; save() takes StructBoostTagger, so "
-                        "pickle this one."
-                    )
                 tagger.save(Path(folder) / name)
                 arrays[name] = np.frombuffer((Path(folder) / name).read_bytes(), np.uint8)
-        header: dict[str, Any] = {name: getattr(self, name) for name in ("radius", "folds", "word")}
-        header["words"], arrays["lexicon"] = list(self._rows), self._weights
+        header = {"folds": self.folds, "word": self.word, "words": list(self._rows)}
+        arrays["lexicon"] = self._weights
         _FORMAT.write(path, header, arrays)
 
     @override
@@ -429,7 +408,6 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
                 raise DamagedFileError("its stages have different tags")
             loaded = cls(
                 clone(first),
-                radius=whole_number(header["radius"], "radius", low=1),
                 folds=whole_number(header["folds"], "number of folds", low=2),
                 word=str(header["word"]),
             )
@@ -438,7 +416,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
             loaded._rows = {str(word): row for row, word in enumerate(header["words"])}
             loaded._weights = arrays["lexicon"]
             loaded.first_, loaded.second_, loaded.classes_ = first, second, first.classes_
-            loaded._radius, loaded._word = loaded.radius, loaded.word
+            loaded._word = loaded.word
         return loaded
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -448,15 +426,6 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
-
-    def _checked_estimator(self) -> Any:
-        estimator = StructBoostTagger() if self.estimator is None else self.estimator
-        if not hasattr(estimator, "predict_marginals") or isinstance(estimator, type):
-            raise TypeError(
-                f"estimator is {shown(estimator)}, which has no predict_marginals; give a tagger "
-                "such as StructBoostTagger()."
-            )
-        return estimator
 
     def _folds(self, documents: IntArray | None, n_sequences: int) -> IntArray:
         """Return the fold of each sequence, such that folds are runs of documents."""
@@ -495,7 +464,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         documents: IntArray | None,
     ) -> list[list[dict[str, Any]]]:
         """Return the tokens with the tags of their words nearby and in training."""
-        means = nearby_means(words, lengths, probabilities, self._radius, documents)
+        means = nearby_means(words, lengths, probabilities, documents)
         tags = self.classes_.tolist()
         return with_tags(with_tags(X, "nearby", means, tags), "lexicon", lexicon, tags)
 
@@ -517,13 +486,11 @@ def _document_indices(documents: Any, n_sequences: int) -> IntArray | None:
 def _for_fold(estimator: Any, fitted: Any, fraction: float) -> Any:
     """Return the tagger of a fold, with the C that was chosen on all sequences, scaled."""
     tagger = clone(estimator)
-    if isinstance(tagger, StructBoostTagger):
-        if isinstance(tagger.C, str) and np.isfinite(fitted.C_):
-            # Without a choice of C only early stopping reads the scorer.
-            scoring = tagger.scoring if tagger.early_stopping else None
-            tagger.set_params(C=float(fitted.C_) * fraction, scoring=scoring)
-        tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
-    return tagger
+    if isinstance(tagger.C, str) and np.isfinite(fitted.C_):
+        # Without a choice of C only early stopping reads the scorer.
+        scoring = tagger.scoring if tagger.early_stopping else None
+        tagger.set_params(C=float(fitted.C_) * fraction, scoring=scoring)
+    return tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
 
 
 def _fitted(tagger: Any, X: Any, y: Any, weights: FloatArray) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structboost import StructBoostTagger
-from structboost.text import detect_scheme
+from structboost.tasks.chunk_tags import observed_pairs, scheme_of
 
 RNG = np.random.default_rng(0)
 KINDS = [RNG.choice(["O", "x", "y"], size=6, p=[0.6, 0.2, 0.2]) for _ in range(60)]
@@ -31,7 +31,7 @@ def test_predictions_follow_the_scheme(scheme, weak_learner, tmp_path):
     settings = {} if weak_learner == "auto" else {"weak_learner": "tree", "max_iter": 5}
     tagger = StructBoostTagger(scheme=scheme, random_state=0, **settings).fit(X, Y)
     predicted = tagger.predict(NEW)
-    assert tagger.scheme_ == detect_scheme(predicted) == "iob2"
+    assert tagger.scheme_ == scheme_of(observed_pairs(predicted)) == "iob2"
     assert any(tag[0] == "I" for tags in predicted for tag in tags)
     tagger.save(tmp_path / "tagger")
     loaded = StructBoostTagger.load(tmp_path / "tagger")
@@ -50,7 +50,7 @@ def test_without_a_scheme_nothing_is_forbidden():
     tagger = StructBoostTagger(random_state=0).fit(X, Y)
     assert tagger.scheme_ is None
     assert np.isfinite(tagger.task_.penalties[0]).all()
-    assert detect_scheme(tagger.predict(NEW)) is None
+    assert scheme_of(observed_pairs(tagger.predict(NEW))) is None
 
 
 @pytest.mark.parametrize("tags", [["B-x", "I-x", "O"], ["I-x", "B-x", "O"], ["NOUN", "DET", "O"]])
@@ -62,7 +62,7 @@ def test_no_scheme_is_taken_where_training_breaks_all(tags):
 def test_unknown_tags_break_no_scheme():
     holed = [[None, *y[1:]] for y in Y]
     tagger = StructBoostTagger(scheme="iob2", random_state=0).fit(X, holed)
-    assert detect_scheme(tagger.predict(NEW)) == "iob2"
+    assert scheme_of(observed_pairs(tagger.predict(NEW))) == "iob2"
 
 
 @pytest.mark.parametrize(
