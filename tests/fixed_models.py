@@ -265,7 +265,7 @@ def segmented(scribbled=False):
 def fixed_models():
     """Name and training of every model."""
     digits, binary, wine = split("digits"), split("binary"), split("wine")
-    families = ("tree", "perceptron", "svm", "lda", "feature", "piecewise")
+    families = ("tree", "perceptron", "svm", "lda", "feature")
     return {
         "binary one-slack": lambda: trained(binary),
         "multiclass spread": lambda: trained(digits, spread=0.05),

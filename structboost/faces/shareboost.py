@@ -27,9 +27,9 @@ class ShareBoostClassifier(BoostedClassifier):
     max_rounds : int
         Maximum number of features (or stumps).  Training stops earlier if no further one has a
         gradient.
-    weak_learner : {"feature", "stump", "piecewise"} or callable
-        Family to choose from: the features, scaled to -1..1; stumps over all thresholds; or the
-        linear pieces of a piecewise linear function.  ``functools.partial(FeatureFamily,
+    weak_learner : {"feature", "stump"} or callable
+        Family to choose from: the features, scaled to -1..1, or stumps over all thresholds.
+        ``functools.partial(FeatureFamily,
         groups=...)`` chooses groups of features, ``functools.partial(PatchFamily,
         image_shape=...)`` templates of image patches.
     choice : {"gradient", "line_search", "column_search", "refit"}

@@ -19,8 +19,6 @@ _NAMES = {
     "linear_function": ["LinearFunctionFamily"],
     "pair_tree": ["PairTreeFamily"],
     "patch": ["PatchFamily", "Pooling"],
-    "piecewise": ["PiecewiseFamily"],
-    "pool": ["PoolFamily"],
     "pricing": [
         "BestChannel",
         "BestCode",

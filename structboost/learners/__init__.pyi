@@ -16,8 +16,6 @@ from .linear_function import LinearFunctionFamily as LinearFunctionFamily
 from .pair_tree import PairTreeFamily as PairTreeFamily
 from .patch import PatchFamily as PatchFamily
 from .patch import Pooling as Pooling
-from .piecewise import PiecewiseFamily as PiecewiseFamily
-from .pool import PoolFamily as PoolFamily
 from .pricing import BestChannel as BestChannel
 from .pricing import BestCode as BestCode
 from .pricing import CandidateRule as CandidateRule

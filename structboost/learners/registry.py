@@ -33,7 +33,6 @@ FAMILIES = Registry(
         "lda": f"{_BASE}.linear:LDAFamily",
         "feature": f"{_BASE}.feature:FeatureFamily",
         "active_feature": f"{_BASE}.active_feature:ActiveFeatureFamily",
-        "piecewise": f"{_BASE}.piecewise:PiecewiseFamily",
         "linear": f"{_BASE}.linear_function:LinearFunctionFamily",
     },
 )
@@ -67,7 +66,6 @@ _TABLES = Registry(
         "lda": f"{_BASE}.linear:HyperplaneTable",
         "feature": f"{_BASE}.feature:FeatureTable",
         "active_feature": f"{_BASE}.active_feature:ActiveFeatureTable",
-        "piecewise": f"{_BASE}.piecewise:PiecewiseTable",
         "linear": f"{_BASE}.linear_function:LinearFunctionTable",
         # Patches need the shape of the images, and are made by hand: partial(PatchFamily, ...).
         "patch": f"{_BASE}.patch:PatchTable",

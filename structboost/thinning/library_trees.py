@@ -13,7 +13,6 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
-from structboost.learners.pool import repeatable_responses_of
 from structboost.solvers.priced_cross_entropy import ScoreBlock
 from structboost.validation import shown
 
@@ -102,8 +101,7 @@ class LibraryTrees:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        is_pool = isinstance(model, list | tuple) and bool(model) and all(map(callable, model))
-        self._library = "functions" if is_pool else _library_of(model)
+        self._library = _library_of(model)
         if hasattr(model, "steps"):
             raise TypeError(
                 f"model is {shown(model)}; give its last step, model[-1], and the rows that the "
@@ -113,7 +111,7 @@ class LibraryTrees:
             raise TypeError(
                 f"model is {shown(model)}; give a fitted classifier of LightGBM, XGBoost, CatBoost "
                 "or scikit-learn (RandomForest, ExtraTrees, GradientBoosting, "
-                "HistGradientBoosting), a Booster, or a list of callables X -> scores."
+                "HistGradientBoosting) or a Booster."
             )
 
     def responses(self, X: Any) -> TreeResponses:
@@ -123,8 +121,6 @@ class LibraryTrees:
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model itself gives to the classes, shape (n_rows, n_classes)."""
         model: Any = self._model
-        if self._library == "functions":
-            return self.responses(X).probabilities
         if hasattr(model, "predict_proba"):
             return np.asarray(model.predict_proba(X), np.float64)
         if self._library == "catboost":
@@ -278,12 +274,6 @@ def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
     return _responses_of_leaves(leaves, tables, model._baseline_prediction)
 
 
-def _functions(functions: Any, X: Any) -> TreeResponses:
-    values = repeatable_responses_of(list(functions), X)
-    block = ScoreBlock(np.arange(len(values)), 1, np.ascontiguousarray(values, np.float64))
-    return TreeResponses([block], np.zeros(2), None, False)
-
-
 _READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
     "lightgbm": _lightgbm,
     "xgboost": _xgboost,
@@ -292,7 +282,6 @@ _READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
     "ExtraTreesClassifier": _forest,
     "GradientBoostingClassifier": _boosting,
     "HistGradientBoostingClassifier": _histogram_boosting,
-    "functions": _functions,
 }
 
 

@@ -232,10 +232,9 @@ def thin(
 
     Parameters
     ----------
-    model : fitted classifier, Booster, or list of callables
+    model : fitted classifier or Booster
         A classifier of LightGBM, XGBoost, CatBoost or scikit-learn (RandomForest, ExtraTrees,
-        GradientBoosting, HistGradientBoosting), or a Booster.  Callables X -> (n_rows,) add up to
-        the log-odds of the second of two labels 0 and 1.
+        GradientBoosting, HistGradientBoosting), or a Booster.
     X : array-like, shape (n_rows, n_features)
         Rows that the model was not trained on, in a form that it takes.
     y : array-like, shape (n_rows,)
@@ -251,7 +250,7 @@ def thin(
         that it was trained on, and help where X has less than some 300 rows.
     refit_leaves : bool
         Whether the leaves of the selected trees may be fitted anew, too.  With ``n_trees`` they
-        are; else where the loss then rises less.  Those of forests and callables stay as they are.
+        are; else where the loss then rises less.  Those of forests stay as they are.
     tol : float
         Relative gap at which each fit stops.
     random_state : int, RandomState or None

@@ -83,7 +83,7 @@ class StructBoost(Trainer):
         Maximum number of rounds of column generation.
     weak_learner : str, callable, list of these, or dict of these by kind
         Family of weak learners: "stump", "linear", "tree", "perceptron", "svm", "lda", "feature",
-        "piecewise", or a callable that makes the family from the training parts, as
+        or a callable that makes the family from the training parts, as
         :class:`structboost.learners.StumpFamily` does
         (:func:`structboost.learners.register_weak_learner`). With trees the objective of
         "one_slack" has a ridge (:class:`structboost.objectives.OneSlack`). A list is the union of

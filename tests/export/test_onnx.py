@@ -24,6 +24,7 @@ from structboost import (
     to_onnx,
 )
 from structboost.errors import ConstantPredictionWarning
+from structboost.learners import PatchFamily
 from structboost.objectives import Exponential, SoftmaxLink
 from tests.helpers.table_faces import COLOUR, FACES, TABLE, THREE, fitted, targets
 
@@ -223,9 +224,9 @@ def test_hyperplanes(weak_learner):
 
 
 def test_what_has_no_form_is_refused_with_a_remedy(monkeypatch):
-    balls = FACES["ShareBoost"](weak_learner="piecewise").fit(TABLE, THREE)
-    with pytest.raises(TypeError, match="PiecewiseTable have no form in ONNX; train with 'stump'"):
-        to_onnx(balls)
+    family = partial(PatchFamily, image_shape=(2, 2), side=2, grid=1)
+    with pytest.raises(TypeError, match="PatchTable have no form in ONNX; train with 'stump'"):
+        to_onnx(FACES["ShareBoost"](weak_learner=family).fit(np.tile(TABLE, 2), THREE))
     model = fitted("StructBoost", MIXED)
     trainer = StructBoost(MulticlassTask(3), C=1, max_rounds=1).fit(X, Y)
     of_sets = fitted("MultiLabel", TABLE)

@@ -85,7 +85,6 @@ def test_learners_on_several_features_are_refused_by_name():
         StructBoostClassifier(max_iter=2),
         StructBoostClassifier(weak_learner=["stump", "tree"], **QUICK),
         StructBoostClassifier(weak_learner="lda", **QUICK),
-        StructBoostClassifier(weak_learner="piecewise", **QUICK),
     ):
         with pytest.raises(TypeError, match="exact for 'stump', 'pair_tree', 'linear'"):
             model.fit(X, Y).contributions(X)

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits
 
 from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
 from structboost.learners.feature import FeatureFamily
 from structboost.learners.patch import PatchFamily, Pooling
-from structboost.learners.piecewise import Piece, PiecewiseFamily
 from structboost.learners.pricing import CHOICES, FreeSign
 from structboost.learners.stump import StumpFamily
 from structboost.learners.terms import Terms
@@ -203,27 +202,6 @@ def test_features_of_a_group_are_chosen_together():
     best = max([norms[64], *np.bincount(rows_of_pixels, norms[:64])])
     found = sum(np.abs(edges).sum() for _, edges in family.price_groups(duals, 1)[0])
     assert found == pytest.approx(best, rel=1e-5)
-
-
-def test_pieces_are_the_features_inside_balls():
-    """The map of section 3.2, computed here on its own."""
-    X = load_iris().data
-    family = PiecewiseFamily(X, n_centers=3, quantiles=(0.2, 0.5))
-    learners = [Piece(ball, f) for ball in range(7) for f in (0, 1, 2, 3, -1)]
-    table = family.table(learners)
-    scaled = (X - table.means) / table.scales
-    for learner, response in zip(learners, table.responses(X), strict=True):
-        distances = np.linalg.norm(scaled - table.centers[learner.ball], axis=1)
-        values = 1.0 if learner.feature < 0 else scaled[:, learner.feature]
-        expected = np.where(distances < table.radii[learner.ball], values, 0.0)
-        np.testing.assert_allclose(response, expected, atol=1e-12)
-    np.testing.assert_allclose(family.responses(learners), table.responses(X), atol=1e-6)
-    shares = table.responses(X)[9::5].mean(axis=1)
-    np.testing.assert_allclose(shares, [0.2] * 3 + [0.5] * 3, atol=0.02)
-    duals = np.random.default_rng(0).normal(size=(150, 3))
-    edges = np.abs(family.responses(learners) @ duals).sum(axis=1).reshape(7, 5).sum(axis=1)
-    found = sum(np.abs(e).sum() for _, e in family.price_groups(duals, 1)[0])
-    assert found == pytest.approx(edges.max(), rel=1e-5)
 
 
 def test_pooled_templates_equal_a_loop_over_windows():

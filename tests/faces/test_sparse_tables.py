@@ -22,7 +22,7 @@ from structboost import (
 from structboost.learners.linear_function import LinearFunctionFamily
 from structboost.learners.standardisation import Standardisation
 
-LEARNERS = ("perceptron", "feature", "svm", "lda", "piecewise", ["stump", "lda"])
+LEARNERS = ("perceptron", "feature", "svm", "lda", ["stump", "lda"])
 
 
 def problem(n=120, d=10, seed=0):
@@ -74,7 +74,7 @@ def test_estimators_learn_the_same_from_sparse_rows_and_arrays(face, objective, 
     "face", [StructBoostClassifier, ShareBoostClassifier, "AdaBoostMHClassifier"]
 )
 def test_learners_that_need_arrays_learn_the_same_from_sparse_rows(face, weak_learner):
-    if face is ShareBoostClassifier and weak_learner not in ("feature", "piecewise"):
+    if face is ShareBoostClassifier and weak_learner != "feature":
         pytest.skip("no search for learners that classes share")
     X, _, _ = problem()
     face = getattr(structboost, face) if isinstance(face, str) else face

@@ -28,8 +28,6 @@ from structboost.learners import (
     PairTreeFamily,
     PatchFamily,
     PerceptronFamily,
-    PiecewiseFamily,
-    PoolFamily,
     SVMFamily,
     TreeFamily,
     UnionFamily,
@@ -105,11 +103,6 @@ def sparse_stumps(X, response):
     return SparseStumpFamily(sparse.csr_array(X), response)
 
 
-def waves(X, response, both_signs=True):
-    functions = [lambda X, k=k: np.sin((k + 1) * X[:, k % 3] + k) for k in range(6)]
-    return PoolFamily(X, response, functions=functions, both_signs=both_signs)
-
-
 def union(X, response):
     return UnionFamily([LinearFunctionFamily(X, response), StumpFamily(X, response)])
 
@@ -129,15 +122,12 @@ CASES = {
     "tree, sets": (partial(TreeFamily, depth=3, categorical=(0, 2)), PAIR, with_categories),
     "feature": (FeatureFamily, PAIR),
     "active feature": (ActiveFeatureFamily, PAIR, has_ones),
-    "piecewise": (partial(PiecewiseFamily, n_centers=3, quantiles=(0.3,)), SIGNED),
-    "pool": (waves, SIGNED),
-    "pool of one sign": (partial(waves, both_signs=False), SIGNED),
     "patch": (images, SIGNED, as_images),
     "linear": (LinearFunctionFamily, SIGNED),
     "linear, sparse": (lambda X, r: LinearFunctionFamily(sparse.csr_array(X), r), SIGNED),
     "union": (union, SIGNED),
 }
-SHARED = ["stump", *NAMES, "feature", "active feature", "piecewise", "pool", "patch"]
+SHARED = ["stump", *NAMES, "feature", "active feature", "patch"]
 
 
 def case_of(name, X):
@@ -273,24 +263,18 @@ def test_a_perceptron_is_at_least_as_good_as_the_stump_that_it_starts_from():
           for side in (1, 2, 4)),
         *((partial(PatchFamily, image_shape=(6, 6), side=3, **changes), "side is 3, grid .* and")
           for changes in ({"grid": 0}, {"grid": 5}, {"overlap": -1})),
-        (partial(PiecewiseFamily, n_centers=0), "n_centers is 0; give a whole number"),
         (partial(TreeFamily, depth=0), "depth is 0"),
-        *((partial(PiecewiseFamily, quantiles=quantiles), "quantiles is .*; give fractions")
-          for quantiles in ((), (0.5, 0.0), (1.5,))),
     ],
 )  # fmt: skip
 def test_what_a_family_cannot_be_made_with_is_named(make, message):
     width = int(np.prod(make.keywords.get("image_shape", (3, 1))))
     with pytest.raises(ValueError, match=message):
         make(np.random.default_rng(0).normal(size=(20, width)), (-1.0, 1.0))
-    with pytest.raises(ValueError, match="both signs"):
-        PiecewiseFamily(made()[0], (0.0, 1.0))
 
 
 def test_the_largest_grid_and_share_are_allowed():
     X = np.random.default_rng(0).normal(size=(20, 36))
     assert PatchFamily(X, image_shape=(6, 6), side=3, grid=4, overlap=0).n_features == 36
-    assert PiecewiseFamily(X, (-1.0, 1.0), n_centers=1, quantiles=(1.0,)).n_features == 36
 
 
 @pytest.mark.filterwarnings("error")
@@ -383,14 +367,8 @@ def test_stumps_priced_over_several_blocks_of_rows():
         )
 
 
-@pytest.mark.parametrize(
-    "family",
-    [
-        partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=5),
-        partial(PiecewiseFamily, n_centers=4, quantiles=(0.3,)),
-    ],
-)
-def test_the_seed_of_a_family_that_draws_changes_what_it_finds(family):
+def test_the_seed_of_a_family_that_draws_changes_what_it_finds():
+    family = partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=5)
     rng = np.random.default_rng(0)
     rows, duals = rng.random((60, 36)), rng.normal(size=(60, 2))
     edges = [

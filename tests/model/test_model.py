@@ -81,7 +81,7 @@ def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
     assert (kept.scorer(np.abs(weights), 3).raw_scores(rows) >= 0).all()
 
 
-@pytest.mark.parametrize("family", ["stump", "tree", "perceptron", "feature", "piecewise"])
+@pytest.mark.parametrize("family", ["stump", "tree", "perceptron", "feature"])
 def test_predictions_and_stages_are_those_of_the_learners(family):
     fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
         X, y

@@ -279,18 +279,6 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(case):
     assert thin(*fitted("forest"), n_trees=8).additions is None
 
 
-def test_callables_are_weighed():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    y = (X[:, 0] > 0).astype(int)
-    pool = [lambda X, k=k: np.sin((k + 1) * X[:, 0]) + X[:, k % 3] for k in range(6)]
-    result = thin(pool, X, y, n_trees=5)
-    assert result.n_trees <= 5
-    assert (result.predict(X) == y).mean() > 0.8
-    with pytest.warns(NotThinnedWarning, match="from 1 to 1 trees. Give a larger n_trees"):
-        thin([lambda X: X[:, 0], lambda X: X[:, 0]], X, y, n_trees=1)
-
-
 def of_other_start():
     return GradientBoostingClassifier(n_estimators=2, init=LogisticRegression()).fit(*table(3))
 

@@ -430,7 +430,7 @@ def test_a_kind_without_parts_is_left_alone_or_named():
             )
             == 3
         )
-    for name in ("feature", "piecewise", "perceptron", "svm", "lda"):
+    for name in ("feature", "perceptron", "svm", "lda"):
         with pytest.raises(
             TaskError, match=f"No example has a part of a kind that weak_learner='{name}'"
         ):

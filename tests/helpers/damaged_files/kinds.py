@@ -164,7 +164,6 @@ KINDS = {
     "trees": classifier(weak_learner="tree"),
     "hyperplanes": classifier(weak_learner="lda"),
     "features": classifier(weak_learner="feature"),
-    "pieces": classifier(weak_learner="piecewise"),
     "patches": model(
         StructBoost(TASK, C=20, max_rounds=2, weak_learner=PATCHES, formulation="m_slack"),
         PIXELS, Y, TASK,
