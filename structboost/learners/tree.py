@@ -184,8 +184,6 @@ class TreeFamily(WeakLearnerFamily):
         Number of splits from the root to a leaf.
     exact : bool
         Whether all distinct thresholds are tried, or 255 quantiles of each feature.
-    n_threads : int
-        Ignored.
     row_fraction : float, optional
         If below 1, the fraction of the rows that a round's trees are grown on, each row drawn anew:
         stochastic boosting (Friedman, 2002).  Rows of equal features are drawn together, and the
@@ -218,8 +216,6 @@ class TreeFamily(WeakLearnerFamily):
     category_penalty : float
         Number of mean row weights of the node that a split by a set must gain more for each further
         category, from the third on.  1 is what useless categories gain on average.
-    max_bins : int
-        Most bins of a feature of numbers, at most 256, unless ``exact``.
     binning : callable
         Bins a table as :func:`structboost.learners.binning.bin_features` does, such as
         :class:`structboost.learners.binning.BinsOfOneTable` for families of one table.
@@ -232,6 +228,8 @@ class TreeFamily(WeakLearnerFamily):
     reads_bins = True
     # Without it few trees get all of the weight (docs/decisions.md).
     ridge = 1.0
+    # Most bins of a feature of numbers, unless ``exact``.
+    max_bins = MAX_BINS
 
     def __init__(
         self,
@@ -240,7 +238,6 @@ class TreeFamily(WeakLearnerFamily):
         *,
         depth: int = 3,
         exact: bool | None = None,
-        n_threads: int = 1,
         row_fraction: float | None = None,
         random_state: Any = None,
         categorical: Sequence[int] = (),
@@ -250,10 +247,9 @@ class TreeFamily(WeakLearnerFamily):
         l2_regularization: float = 0.0,
         max_features: float = 1.0,
         category_penalty: float = 1.0,
-        max_bins: int = MAX_BINS,
         binning: Callable[..., BinnedFeatures] = bin_features,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
+        check_family_arguments(features, response, exact=exact)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
         self.category_penalty = float(checked_not_negative(category_penalty, "category_penalty"))
@@ -271,7 +267,6 @@ class TreeFamily(WeakLearnerFamily):
             row_fraction = 1.0
         else:
             row_fraction = checked_fraction(row_fraction, "row_fraction")
-        self.max_bins = checked_whole_number(max_bins, "max_bins", MAX_BINS)
         self.binned = binning(
             features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
         )
