@@ -14,12 +14,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
 from structboost.faces.base import BoostedFace
 from structboost.faces.labels import label_vector
-from structboost.faces.step_features import StepFeatures
 from structboost.faces.tokens import TokenReader, tag_indices
 from structboost.linear.linear_trainer import HeldScores
 from structboost.tasks.chunk_tags import (
@@ -149,16 +148,14 @@ _MOST_SCORES = 1 << 22
 
 
 class TagPrediction(BoostedFace):
-    """Part of a tagger that predicts tags and their probabilities.
+    """Part of a tagger that predicts tags and their probabilities, and explains its scores.
 
     It needs the fitted attributes of :class:`structboost.StructBoostTagger`.
     """
 
     classes_: AnyArray
     outside_offset_: float
-    transitions_: FloatArray
     _reader: TokenReader
-    _steps: StepFeatures | None
 
     def predict(self, X: Sequence[Any]) -> list[list[Any]]:
         """Return the tags of each sequence with the highest total score.
@@ -287,8 +284,7 @@ class TagPrediction(BoostedFace):
         transitions = factor * self.transitions_.reshape(1, -1)
         ends = np.cumsum(lengths)
         is_dense = not self._reader.is_active
-        width = len(self.classes_) ** (1 if self._steps is None else 2)
-        per_block = _MOST_SCORES // max(width, rows.shape[1] if is_dense else 1)
+        per_block = _MOST_SCORES // max(len(self.classes_), rows.shape[1] if is_dense else 1)
         out: list[Any] = []
         while len(out) < len(lengths):
             first = len(out)
@@ -307,21 +303,77 @@ class TagPrediction(BoostedFace):
             of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
             n = last - first
             starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
-            if self._steps is None:
-                # One row in memory, for all sequences.
-                steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
-                step_starts = np.arange(n + 1, dtype=np.int64)
-            else:
-                of_sequences = np.diff(starts)
-                is_step = np.ones(len(of_tokens), bool)
-                is_step[starts[:-1][of_sequences > 0]] = False
-                of_steps = self._steps.of_tokens(tokens[np.flatnonzero(is_step)])
-                steps = factor * self.model_.scorer("step").raw_scores(of_steps)
-                step_starts = np.concatenate(([0], np.cumsum(np.maximum(of_sequences - 1, 0))))
-            offsets = {"token": starts, "step": step_starts}
+            # One row in memory, for all sequences.
+            steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
+            offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
             scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
             # Those of vectors are among the scores of the tokens.
             # The task reads of its inputs only where they are pieces of sequences.
             with examples_numbered(range(first, last)):
                 out += predict([None] * n, scores)
         return out
+
+    @property
+    def transitions_(self) -> FloatArray:
+        """Score of each tag (row) before each tag (column), shape (n_tags, n_tags)."""
+        check_is_fitted(self)
+        n_tags = len(self.classes_)
+        return self.model_.scores(np.ones((1, 1)), "step").reshape(n_tags, n_tags)
+
+    @property
+    def feature_weights_(self) -> FloatArray:
+        """Amount that each feature (row) adds to the score of each tag (column).
+
+        That is where the feature is present, and for each unit of a number.
+        """
+        kinds = self._columns_of_kinds()
+        weights, _ = self._linear_weights("token")
+        if "vector" in kinds:
+            weights[kinds["vector"]] += self._linear_weights("vector")[0]
+        return weights
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Score of each tag of a token whose features are all 0, shape (n_tags,)."""
+        of_kinds = [self._linear_weights(kind)[1] for kind in self._columns_of_kinds()]
+        return np.asarray(np.sum(of_kinds, axis=0))
+
+    def _columns_of_kinds(self) -> dict[str, IntArray]:
+        """Return the kinds of parts of tokens, and the columns of features that they have."""
+        check_is_fitted(self)
+        columns = self._reader.vector_columns
+        kinds = {"token": np.arange(int(self.n_features_in_ or 0))}
+        return kinds | ({"vector": columns} if len(columns) else {})
+
+    def _linear_weights(self, kind: str) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the features of a kind, and the score without them.
+
+        Raises
+        ------
+        AttributeError
+            If learners are neither single features nor linear functions.
+        """
+        member, matrix = self.model_.members[kind], self.model_.matrix(kind)
+        learners = member.learners
+        n_features = len(self._columns_of_kinds()[kind])
+        if not len(learners):  # all tokens have one tag
+            return np.zeros((n_features, len(self.classes_))), np.zeros(len(self.classes_))
+        linear = learners.as_linear(matrix, n_features)
+        if linear is None:
+            raise AttributeError(
+                f"feature_weights_ and intercept_ are missing, because the learners are of the "
+                f"family {member.family!r}, whose parts do not add up; read feature_importances_."
+            )
+        return linear
+
+    @property
+    @override
+    def feature_importances_(self) -> FloatArray:
+        check_is_fitted(self)
+        if not self._reader.is_active:
+            return self.model_.feature_importances("token")
+        sizes = np.zeros(int(self.n_features_in_ or 0))
+        for kind, columns in self._columns_of_kinds().items():
+            learners = self.model_.members[kind].learners
+            sizes[columns] += learners.feature_sizes(self.model_.matrix(kind), len(columns))
+        return np.asarray(sizes / sizes.sum() if sizes.sum() > 0 else sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.faces.base import estimator, facts_of_fit, fit_of_facts, saved_indices
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
     HINGE,
@@ -25,7 +25,6 @@ from structboost.faces.objectives import (
     recipe_of,
 )
 from structboost.faces.recipe import Examples, Problem
-from structboost.faces.step_features import StepFeatures, TokenWeights, chosen_columns
 from structboost.faces.tag_prediction import (
     TagPrediction,
     chosen_offset,
@@ -83,7 +82,7 @@ _RUNS_OF_ONE = 10
 
 
 @estimator(Objectives)
-class StructBoostTagger(TagPrediction, TokenWeights):
+class StructBoostTagger(TagPrediction):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
     A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
@@ -120,14 +119,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
         proportional to the number of tags and pairs, not to the square of the tags.  It is read by
         ``objective="log_loss"`` over one linear function of features of 0 and 1.
-    transition_features : sequence of str or of int, or callable, optional
-        Features of a token that also score pairs of its tag and the tag before.  A list of names of
-        the entries of tokens stands for all their strings.  For sparse matrices give indices of
-        columns.  A function of the name of a feature is true for the chosen ones, such as
-        ``re.compile("word=").match``.  By default, a pair of tags has one score everywhere.  It is
-        read by ``objective="log_loss"`` and ``"svm"`` over one linear function of features of 0
-        and 1.  Memory and time of such a feature grow with the square of the tags
-        (docs/decisions.md).
     outside_offset : float or "auto"
         Amount by which :meth:`predict` lowers the score of the tag O, which finds more chunks, or
         below 0 fewer.  0 leaves it as it is.  ``"auto"`` tries shifts from -1 to 1.5 on held-out
@@ -172,12 +163,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     scheme_ : str or None
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
-        Score of each tag (row) before each tag (column), without features.
-    transition_columns_ : ndarray of int64, shape (n_transition_features,)
-        Indices of the features of ``transition_features``, in ascending order.
-    transition_weights_ : ndarray, shape (n_transition_features, n_classes, n_classes)
-        Amount that each of them adds to the score of each tag before each tag, of which the second
-        is that of the token with the feature.
+        Score of each tag (row) before each tag (column).
 
     Examples
     --------
@@ -192,7 +178,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
     transitions: str = "all"
-    transition_features: Sequence[str] | Sequence[int] | Callable[[str], Any] | None = None
     outside_offset: float | str = AUTO
 
     _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
@@ -240,7 +225,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         objective, learners = self._read_parameters(reader)
         is_linear = objective.fits_linear_function(learners)
         is_likelihood = objective.name == LOG_LOSS
-        steps = self._chosen_steps(reader, is_linear=is_linear, is_likelihood=is_likelihood)
         lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
         classes, tags = tag_indices(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
@@ -280,10 +264,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             rows, trees = self._with_tree_scores(
                 objective, rows, tags, training, weights, of_groups
             )
-        if steps is not None:
-            tables = [of if isinstance(of, tuple) else (of,) for of in rows]
-            of_steps = steps.of_sequences([of[0] for of in tables])
-            rows = [(*of, step) for of, step in zip(tables, of_steps, strict=True)]
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
@@ -295,7 +275,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         task = ChainTask(
             len(classes),
-            step_features=steps is not None,
             vectors=len(reader.vector_columns) > 0,
             forbidden=forbidden,
         )
@@ -306,7 +285,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             reader.is_active, reader.vector_columns = False, np.zeros(0, np.int64)
             task = ChainTask(1, forbidden=forbidden)
             width = {"token": int(reader.n_features or 0), "step": 1}
-            of_model |= _reader_attributes(reader, None)
+            of_model |= _reader_attributes(reader)
             is_formulation = isinstance(self.objective, Formulation)
             name = shown(self.objective) if is_formulation else objective.name
             self._keep_constant(task, width, name, **of_model)
@@ -319,7 +298,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         def read_as_training(_: Any) -> dict[str, Any]:
             has_vectors = "vector" in task.kinds
             rows = RowsReader(reader.is_active, has_vectors=has_vectors)
-            return {**of_model, "_reader": rows, "_steps": steps}
+            return {**of_model, "_reader": rows}
 
         problem = Problem(
             task,
@@ -346,7 +325,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             families=_families(objective, learners, task, is_active=reader.is_active),
             times_the_best=_TIMES_THE_BEST,
             linear=self._linear_settings(
-                objective, reader, steps, choose_offset if chooses_offset else None
+                objective, reader, choose_offset if chooses_offset else None
             ),
         )
         fitted = recipe.train(problem)
@@ -354,7 +333,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             of_model["outside_offset_"] = offsets[-1]
         if trees is not None:
             fitted.model = with_trees(fitted.model, trees, len(reader.vector_columns))
-        self._keep(task, fitted, **of_model, **_reader_attributes(reader, steps))
+        self._keep(task, fitted, **of_model, **_reader_attributes(reader))
         return self
 
     def _read_parameters(self, reader: TokenReader) -> tuple[Objective, WeakLearners]:
@@ -382,15 +361,10 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         return objective, learners
 
     def _linear_settings(
-        self,
-        objective: Objective,
-        reader: TokenReader,
-        steps: StepFeatures | None,
-        choose_offset: Any,
+        self, objective: Objective, reader: TokenReader, choose_offset: Any
     ) -> dict[str, Any]:
         """Return further parameters of the trainer of one linear function."""
-        active = ["token", "step"] if steps is not None else ["token"]
-        settings: dict[str, Any] = {"active": active if reader.is_active else ()}
+        settings: dict[str, Any] = {"active": ["token"] if reader.is_active else ()}
         if not isinstance(objective, LogLoss):
             return settings
         if reader.is_active:
@@ -398,33 +372,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
                 chain_problem, transitions=self.transitions, l1_ratio=float(objective.l1_ratio)
             )
         return settings | {"on_held_out": choose_offset}
-
-    def _chosen_steps(
-        self, reader: TokenReader, *, is_linear: bool, is_likelihood: bool
-    ) -> StepFeatures | None:
-        """Return the features on which pairs of tags depend, if there are any."""
-        if self.transition_features is None:
-            return None
-        takes_auto = is_likelihood and is_same(self.weak_learner, AUTO)
-        if not (is_linear or takes_auto):
-            raise ValueError(
-                "transition_features is set, which only one linear function with "
-                "objective='log_loss' or 'svm' reads; leave it out, or leave out objective and "
-                "weak_learner."
-            )
-        if not reader.is_active:
-            raise ValueError(
-                "transition_features is set, which is read where tokens have features of 0 and 1, "
-                "as strings in dicts and sparse matrices are; leave it out, or give tokens such "
-                "as {'word': 'ada', 'size': 1.5}."
-            )
-        if self.transitions == "seen":
-            raise ValueError(
-                "transition_features is set, and transitions is 'seen'; write transitions='all', "
-                "or leave transition_features out."
-            )
-        columns = chosen_columns(self.transition_features, reader)
-        return StepFeatures(columns, int(reader.n_features or 0))
 
     def _with_tree_scores(
         self,
@@ -463,7 +410,6 @@ class StructBoostTagger(TagPrediction, TokenWeights):
     def _facts(self) -> dict[str, Any]:
         return facts_of_fit(self) | {
             "reader": self._reader.to_plain(),
-            "transition_columns": self.transition_columns_.tolist(),
             "outside_offset": self.outside_offset_,
             "scheme": self.scheme_,
         }
@@ -474,13 +420,10 @@ class StructBoostTagger(TagPrediction, TokenWeights):
         width = int(reader.n_features or 0)
         if not reader.is_active and width != self.model_.members["token"].n_features:
             raise DamagedFileError(f"its tokens have {width} features")
-        columns = saved_indices(facts["transition_columns"], width)
-        steps = StepFeatures(columns, width) if len(columns) else None
         scheme = facts["scheme"]
         scheme = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
         task = ChainTask(
             len(classes),
-            step_features=steps is not None,
             vectors=len(reader.vector_columns) > 0,
             forbidden=forbidden_indices(with_scheme(self.forbidden, scheme, classes), classes),
         )
@@ -492,7 +435,7 @@ class StructBoostTagger(TagPrediction, TokenWeights):
             classes_=classes,
             scheme_=scheme,
             outside_offset_=finite_number(facts["outside_offset"], "offset of O"),
-            **_reader_attributes(reader, steps),
+            **_reader_attributes(reader),
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -591,13 +534,9 @@ def _folds(
     return folds[: int(np.searchsorted(held, _ENOUGH_TOKENS)) + 1]
 
 
-def _reader_attributes(reader: TokenReader, steps: StepFeatures | None) -> dict[str, Any]:
+def _reader_attributes(reader: TokenReader) -> dict[str, Any]:
     """Return the attributes of the features of tokens."""
-    attributes: dict[str, Any] = {
-        "_reader": reader,
-        "n_features_in_": reader.n_features,
-        "_steps": steps,
-    }
+    attributes: dict[str, Any] = {"_reader": reader, "n_features_in_": reader.n_features}
     if reader.names is not None:
         attributes["feature_names_"] = reader.names
     elif reader.columns is not None:

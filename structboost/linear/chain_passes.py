@@ -9,10 +9,8 @@ All functions take the same groups of arrays:
 tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width), ndarray)
     Active features of all tokens, the first entry of each token, the value of each feature, the
     vectors of all tokens, of width 0 without any, and their squared norms.
-pairs : (tuple, ndarray of int64, 1 or None)
-    Rows of the pairs of tags in the form of ``tokens``, the first row of each sequence, and 1 where
-    each step has a row.  Where pairs do not depend on features, all steps of a sequence have one
-    row without any, and None stands in place of 1.
+pairs : tuple
+    Rows of the pairs of tags in the form of ``tokens``, one without features for each sequence.
 sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
     First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
     whether each begins and ends where the sequence that it was cut from does.
@@ -20,11 +18,11 @@ penalties : (ndarray, ndarray, ndarray)
     0, or minus infinity for forbidden pairs, first tags and last tags.
 weights : ndarray, shape (n_features, n_tags)
     Weights of active features, of the columns of vectors, and of the constant.
-transitions : ndarray, shape (n_features, n_tags * n_tags)
-    The same of the rows of pairs.
+transitions : ndarray, shape (1, n_tags * n_tags)
+    Weights of the pairs of tags.
 duals : tuple of ndarray
-    Probabilities of tags (n_tokens, n_tags) and of the pairs of tags of each row
-    (n_rows, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
+    Probabilities of tags (n_tokens, n_tags), and those of pairs of tags summed over each sequence
+    (n_sequences, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
 space : tuple
     Result of :func:`space_of_pass`, to work in.
 """
@@ -86,9 +84,8 @@ def dual_pass(
     ``point`` is ``(weights, transitions)``.
     """
     starts, tags, example_weights, ends = sequences
-    rows, first_rows, row_step = pairs
     tag_duals, pair_duals, entropies, overlaps = duals
-    emissions, changes, scores, change, met, sums = space
+    emissions, changes, change, met, sums = space
     weights, transitions = point
     n_tags = weights.shape[1]
     ridge = 1.0 if slopes is None else slopes[3]
@@ -96,59 +93,47 @@ def dual_pass(
     for place in range(len(order)):
         i = order[place]
         begin, n = starts[i], starts[i + 1] - starts[i]
-        first, n_rows = first_rows[i], first_rows[i + 1] - first_rows[i]
         if n == 0:
             continue
-        _score(first, n_rows, rows, transitions, scores)
-        if row_step is None and is_new:
-            shift = exponentials(scores, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
+        if is_new:
+            shift = exponentials(transitions, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
             is_new = moves
-        for t in range(n_rows):
-            for k in range(n_tags * n_tags):
-                change[t, k] = 0.0
+        for k in range(n_tags * n_tags):
+            change[0, k] = 0.0
         _score(begin, n, tokens, weights, emissions)
         true = 0.0
         for t in range(n):
             true += emissions[t, tags[begin + t]]
             if t:
-                true += scores[min(t, n_rows) - 1, tags[begin + t - 1] * n_tags + tags[begin + t]]
+                true += transitions[0, tags[begin + t - 1] * n_tags + tags[begin + t]]
         add_ends(emissions, n, ends[i], penalties)
         log_sum = sum_product(
-            emissions, ONE_ROW, n, (scores, penalties[0], ONE_ROW), sums, shift, changes, change,
-            row_step,
+            emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), sums, shift, changes,
+            change, None,
         )  # fmt: skip
         total += example_weights[i] * (log_sum - true)
         if not moves:
             continue
         # <scores, p>, <scores, q - p> and |q - p|^2 without overlaps, of tokens and of pairs.
-        expected, moved, squares = _compare(begin, n, tokens, emissions, tag_duals, changes)
-        of_pairs = _compare(first, n_rows, rows, scores, pair_duals, change)
-        expected, within, apart = expected + of_pairs[0], moved, 0.0
-        moved += of_pairs[1]
-        if row_step is None:
-            # The only row of a sequence overlaps with no other.
-            apart = of_pairs[2] / ridge
-        else:
-            within, squares = moved, squares + of_pairs[2]
+        expected, within, squares = _compare(begin, n, tokens, emissions, tag_duals, changes)
+        of_pairs = _compare(i, 1, pairs, transitions, pair_duals, change)
+        expected, moved = expected + of_pairs[0], within + of_pairs[1]
         gap = log_sum - entropies[i] - expected
-        norm = example_weights[i] * (overlaps[i] * squares + apart)
+        # The only row of pairs of a sequence overlaps with no other.
+        norm = example_weights[i] * (overlaps[i] * squares + of_pairs[2] / ridge)
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
         entropies[i] += beta * (log_sum - expected - moved - entropies[i])
         factor = -example_weights[i] * beta
         _mix(begin, n, beta, factor, tag_duals, changes)
-        _mix(first, n_rows, beta, factor, pair_duals, change)
+        _mix(i, 1, beta, factor, pair_duals, change)
         if slopes is None:
             rise = _scatter(begin, n, tokens, changes, weights, None, (0.0, 1.0), met)
-            by_pairs = _scatter(first, n_rows, rows, change, transitions, None, (0.0, 1.0), met)
+            _scatter(i, 1, pairs, change, transitions, None, (0.0, 1.0), met)
         else:
             rise = _scatter(begin, n, tokens, changes, weights, slopes[0], slopes[2:], met)
-            by_pairs = _scatter(
-                first, n_rows, rows, change, transitions, slopes[1], slopes[2:], met
-            )
-        if row_step is not None:
-            rise += by_pairs
+            _scatter(i, 1, pairs, change, transitions, slopes[1], slopes[2:], met)
         whole = 2.0 * (rise - factor * within)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(factor * factor * squares, _TINY))
     return total
@@ -274,25 +259,21 @@ def _scatter(
     return 0.5 * penalty[1] * total
 
 
-def space_of_pass(starts: IntArray, n_tags: int, *, has_steps: bool) -> Any:
+def space_of_pass(starts: IntArray, n_tags: int) -> Any:
     """Allocate what :func:`dual_pass` and :func:`slopes_of` work in.
 
-    Emissions and probabilities of the longest sequence, scores and changes of pairs, of all its
-    steps or of one, a sum for each pair, and the result of
-    :func:`structboost.inference.chain.space_of_sums`.
+    Emissions and probabilities of the longest sequence, changes of pairs, a sum for each pair, and
+    the result of :func:`structboost.inference.chain.space_of_sums`.
     """
     sums = space_of_sums(starts, n_tags)
     shape = sums[0].shape
-    pairs = shape[0] if has_steps else 1, n_tags**2
-    arrays = [np.empty(of_array) for of_array in (shape, shape, pairs, pairs, n_tags**2)]
-    return (*arrays, sums)
+    return np.empty(shape), np.empty(shape), np.empty((1, n_tags**2)), np.empty(n_tags**2), sums
 
 
 @compiled
 def slopes_of(
     scores: FloatArray,
     transitions: FloatArray,
-    pairs: Any,
     sequences: Any,
     penalties: Any,
     listed: IntArray,
@@ -305,11 +286,10 @@ def slopes_of(
     ----------
     scores : ndarray, shape (n_tokens, n_tags)
         Filled with the weight of the sequence times (truth - probability) of each tag.
-    transitions, pairs, sequences, penalties, space
+    transitions, sequences, penalties, space
         As for the other functions of this module.
     listed : ndarray of int64
-        Indices of the pairs that may score other than 0; none means all.  Read where pairs do not
-        depend on features.
+        Indices of the pairs that may score other than 0; none means all.
     out : ndarray of the shape of ``transitions``
         Starts at zero; gains the slopes.
 
@@ -319,70 +299,52 @@ def slopes_of(
         Weighted sums over the sequences.
     """
     starts, tags, example_weights, ends = sequences
-    rows, first_rows, row_step = pairs
     n_tags, n_pairs = scores.shape[1], transitions.shape[1]
-    emissions, probabilities, pair_scores, of_pairs, met, sums = space
-    shift = factor = 0.0
-    powers = np.empty(len(listed))
-    if row_step is None:
-        pair_scores = transitions
-        shift = exponentials(pair_scores, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
-        for p in listed:
-            factor = max(factor, pair_scores[0, p] + penalties[0][p])
-        for p in range(len(listed)):
-            powers[p] = np.exp(pair_scores[0, listed[p]] + penalties[0][listed[p]] - factor)
-        # Probabilities of pairs, summed over sequences of the same weight.
-        of_pairs[0] = 0.0
+    emissions, probabilities, of_pairs, _met, sums = space
+    factor, powers = 0.0, np.empty(len(listed))
+    shift = exponentials(transitions, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
+    for p in listed:
+        factor = max(factor, transitions[0, p] + penalties[0][p])
+    for p in range(len(listed)):
+        powers[p] = np.exp(transitions[0, listed[p]] + penalties[0][listed[p]] - factor)
+    # Probabilities of pairs, summed over sequences of the same weight.
+    of_pairs[0] = 0.0
     by_list = (listed, powers, np.exp(-factor), factor)
     loss, entropy = 0.0, 0.0
     for i in range(len(example_weights)):
         begin, n, weight = starts[i], starts[i + 1] - starts[i], example_weights[i]
-        first, n_rows = first_rows[i], first_rows[i + 1] - first_rows[i]
         if n > 0:
             for t in range(n):
                 for k in range(n_tags):
                     emissions[t, k] = scores[begin + t, k]
             add_ends(emissions, n, ends[i], penalties)
-            if row_step is not None:
-                _score(first, n_rows, rows, transitions, pair_scores)
-                for t in range(n_rows):
-                    of_pairs[t] = 0.0
             log_sum = np.nan
-            if row_step is None and len(listed):
+            if len(listed):
                 log_sum = sum_product_of_pairs(
                     emissions[:n], by_list, sums, probabilities[:n], of_pairs
                 )
             if np.isnan(log_sum):
                 log_sum = sum_product(
-                    emissions, ONE_ROW, n, (pair_scores, penalties[0], ONE_ROW), sums, shift,
-                    probabilities, of_pairs, row_step,
+                    emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), sums, shift,
+                    probabilities, of_pairs, None,
                 )  # fmt: skip
             true = expected = 0.0
-            for t in range(n_rows if row_step is not None else 0):
-                for p in range(n_pairs):
-                    expected += of_pairs[t, p] * pair_scores[t, p]
-                    of_pairs[t, p] *= -weight
             for t in range(n):
                 tag = tags[begin + t]
                 true += scores[begin + t, tag]
                 if t:
                     pair = tags[begin + t - 1] * n_tags + tag
-                    true += pair_scores[min(t, n_rows) - 1, pair]
-                    if row_step is None:
-                        out[0, pair] += weight
-                    else:
-                        of_pairs[t - 1, pair] += weight
+                    true += transitions[0, pair]
+                    out[0, pair] += weight
                 for k in range(n_tags):
                     expected += probabilities[t, k] * scores[begin + t, k]
                     scores[begin + t, k] = -weight * probabilities[t, k]
                 scores[begin + t, tag] += weight
-            if row_step is not None:
-                _scatter(first, n_rows, rows, of_pairs, out, None, (0.0, 1.0), met)
             loss += weight * (log_sum - true)
             entropy += weight * (log_sum - expected)
-        if row_step is None and (i + 1 == len(example_weights) or example_weights[i + 1] != weight):
+        if i + 1 == len(example_weights) or example_weights[i + 1] != weight:
             for k in range(n_pairs):
                 out[0, k] -= weight * of_pairs[0, k]
-                entropy -= weight * of_pairs[0, k] * pair_scores[0, k]
+                entropy -= weight * of_pairs[0, k] * transitions[0, k]
                 of_pairs[0, k] = 0.0
     return loss, entropy

@@ -78,11 +78,9 @@ def scores_of_all_tags(tagger, x):
             for feature in features.keys() & set(names):
                 row[names.index(feature)] = features[feature]
     tokens = rows @ tagger.feature_weights_ + tagger.intercept_
-    of_features = np.tensordot(rows[:, tagger.transition_columns_], tagger.transition_weights_, 1)
-    steps = tagger.transitions_ + of_features
     return {
         tags: sum(tokens[t, k] for t, k in enumerate(tags))
-        + sum(steps[t + 1][pair] for t, pair in enumerate(pairwise(tags)))
+        + sum(tagger.transitions_[pair] for pair in pairwise(tags))
         for tags in product(range(n_tags), repeat=len(x))
     }
 
@@ -95,13 +93,10 @@ def scores_of_all_tags(tagger, x):
         (sentences, {**HINGE, "max_iter": 20, "tol": 0.1}),
         (sentences, {"objective": "l1_log_loss", "C": 30, "tol": 0.1}),
         (sentences, {"weak_learner": "stump", "max_iter": 20}),
-        (sentences, {"transition_features": ["last"], "C": 60.0}),
-        (sentences, {"transition_features": ["last"], "C": 60.0, "objective": "svm"}),
         (with_vectors, {}),
         (with_vectors, {"transitions": "seen", "l1_ratio": 0.1}),
         (with_vectors, {"objective": "svm", "C": 30}),
         (with_vectors, {**HINGE, "max_iter": 5, "weak_learner": "linear"}),
-        (with_vectors, {"transition_features": ["last"], "C": 40.0}),
     ],
     ids=lambda case: getattr(case, "__name__", str(case)),
 )

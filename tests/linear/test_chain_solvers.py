@@ -17,7 +17,7 @@ from structboost.linear.designs import ElasticNet, SameColumns
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.tasks.chain import ChainTask, Stretch, labelled_stretches
 
-N_FEATURES, N_STEP_FEATURES, N_TAGS = 6, 4, 3
+N_FEATURES, N_TAGS = 6, 3
 FORBIDDEN = [(0, 2), (None, 1), (2, None)]
 DUAL_AND_PRIMAL = [DualChain, PrimalChain]
 SOLVERS = [*DUAL_AND_PRIMAL, PrimalLikelihood]
@@ -26,25 +26,18 @@ SOLVERS = [*DUAL_AND_PRIMAL, PrimalLikelihood]
 class Problem:
     """Tokens whose features 4 and 5 are equal, tags that partly follow, and all other tags."""
 
-    def __init__(self, seed=0, n=12, *, vectors=False, steps=False, forbidden=False, unknown=False):
+    def __init__(self, seed=0, n=12, *, vectors=False, forbidden=False, unknown=False):
         rng = np.random.default_rng(seed)
-        self.task = ChainTask(
-            N_TAGS, vectors=vectors, step_features=steps, forbidden=FORBIDDEN if forbidden else []
-        )
+        self.task = ChainTask(N_TAGS, vectors=vectors, forbidden=FORBIDDEN if forbidden else [])
         X, Y = [], []
         while len(X) < n:
             size = int(rng.integers(1, 5))
             table = rng.random((size, N_FEATURES)) < 0.4
             table[:, 5] = table[:, 4]
             tags = (table[:, 0] + table[:, 4] + (rng.random(size) < 0.2)) % N_TAGS
-            parts = [np.where(table, np.arange(N_FEATURES), -1)]
+            x = np.where(table, np.arange(N_FEATURES), -1)
             if vectors:
-                noise = rng.normal(5.0, [1.0, 9.0], (size, 2))
-                parts.append(3.0 * tags[:, None] + noise)
-            if steps:
-                table = rng.random((size - 1, N_STEP_FEATURES)) < 0.4
-                parts.append(np.where(table, np.arange(N_STEP_FEATURES), -1))
-            x = tuple(parts) if len(parts) > 1 else parts[0]
+                x = x, 3.0 * tags[:, None] + rng.normal(5.0, [1.0, 9.0], (size, 2))
             if forbidden and n % 2:
                 x = Stretch(x, begins=bool(len(X) % 2), ends=True)
             if not self.task.is_valid(x, tags):
@@ -58,11 +51,10 @@ class Problem:
 
     def solver(self, solver, rows=None, **options):
         rows = np.arange(len(self.X)) if rows is None else rows
-        active = ["token", "step"] if self.task.step_features else ["token"]
         weights = self.weights[rows] / self.weights[rows].sum()
         return solver(
             self.task, [self.X[i] for i in rows], [self.Y[i] for i in rows], weights,
-            active=active, **options,
+            active=["token"], **options,
         )  # fmt: skip
 
     def joint(self, problem, x, tags):
@@ -76,8 +68,7 @@ class Problem:
             if "vector" in out:
                 out["vector"][:, tag] += problem.designs["vector"].matrix(parts[1][t : t + 1])[0]
             if t:
-                row = parts[-1][t - 1] if self.task.step_features else np.zeros(0, int)
-                out["step"][[*row[row >= 0], -1], tags[t - 1] * N_TAGS + tag] += 1.0
+                out["step"][-1, tags[t - 1] * N_TAGS + tag] += 1.0
         return np.concatenate([out[kind].ravel() for kind in sorted(out)])
 
     def objective(self, problem, C, l1_ratio):
@@ -122,9 +113,7 @@ CASES = [
     {"forbidden": True},
     {"forbidden": True, "n": 11},
     {"unknown": True},
-    {"steps": True},
-    {"steps": True, "vectors": True, "forbidden": True, "n": 11},
-    {"steps": True, "l1_ratio": 0.3},
+    {"vectors": True, "forbidden": True, "n": 11},
 ]
 
 
@@ -161,14 +150,13 @@ def test_optimum_and_bounds_are_those_of_an_independent_solver(solver, case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [{}, {"l1_ratio": 0.3}, {"steps": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"l1_ratio": 0.3}], ids=str)
 @pytest.mark.parametrize(
     ("first", "second"),
     [*zip(SOLVERS, SOLVERS, strict=True), *itertools.permutations(DUAL_AND_PRIMAL)],
 )
-def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second, case):
-    examples, rows = Problem(2, 40, steps="steps" in case), np.arange(0, 40, 2)
-    options = {name: of for name, of in case.items() if name == "l1_ratio"}
+def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second, options):
+    examples, rows = Problem(2, 40), np.arange(0, 40, 2)
     part = examples.solver(first, rows, **options)
     for C in (10.0, 20.0):
         part.begin(C)
@@ -187,13 +175,10 @@ def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second, c
 
 
 @pytest.mark.parametrize("solver", DUAL_AND_PRIMAL)
-@pytest.mark.parametrize("has_steps", [False, True])
-def test_large_scores_and_empty_sequences_end_in_finite_weights(solver, has_steps):
-    task = ChainTask(2, step_features=has_steps)
+def test_large_scores_and_empty_sequences_end_in_finite_weights(solver):
     X = [np.zeros((0, 1), int)] + [np.array([[0], [1], [0]])] * 2
-    X = [(x, x[1:]) for x in X] if has_steps else X
     Y = [np.zeros(0, int), np.array([0, 1, 0]), np.array([0, 1, 1])]
-    problem = solver(task, X, Y, np.full(3, 1 / 3), active=["token", "step"][: 1 + has_steps])
+    problem = solver(ChainTask(2), X, Y, np.full(3, 1 / 3), active=["token"])
     for C, gap in ((1e9, np.inf), (1.0, 1e-3)):
         problem.begin(C)
         improve(problem, 40)
@@ -210,15 +195,11 @@ def test_a_forbidden_tag_of_training_is_named():
 
 
 def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
-    both = Problem(), Problem(steps=True)
     long = ChainTask(2), [np.zeros((300, 1), int)], [np.zeros(300, int)], np.ones(1)
     assert isinstance(chain_problem(*long, active=["token"]), PrimalChain)
-    for examples in both:
-        assert isinstance(examples.solver(chain_problem, l1_ratio=0.1), DualChain)
+    assert isinstance(Problem().solver(chain_problem, l1_ratio=0.1), DualChain)
     monkeypatch.setattr("structboost.linear.chain._MOST_PAIRS", 10)
-    monkeypatch.setattr("structboost.linear.chain._MOST_PAIRS_OF_STEPS", 10)
-    for examples in both:
-        assert isinstance(examples.solver(chain_problem), PrimalChain)
+    assert isinstance(Problem().solver(chain_problem), PrimalChain)
 
 
 # -- pairs of tags that training has ---------------------------------------------------------------
@@ -264,12 +245,8 @@ def test_sums_over_listed_pairs_equal_sums_over_all(largest, has_forbidden):
         ends = []
         for listed in (np.zeros(0, np.int64), np.union1d(seen, np.flatnonzero(penalties[0] < 0))):
             slopes, of_pairs = scores.copy(), np.zeros((1, n_tags**2))
-            rows = np.zeros(0, np.int32), np.zeros(6, np.int64), np.ones(1), *np.zeros((2, 5, 0))
-            pairs = (*rows[:4], np.zeros(5)), np.arange(6), None
-            space = space_of_pass(starts, n_tags, has_steps=False)
-            sums = slopes_of(
-                slopes, transitions, pairs, sequences, penalties, listed, space, of_pairs
-            )
+            space = space_of_pass(starts, n_tags)
+            sums = slopes_of(slopes, transitions, sequences, penalties, listed, space, of_pairs)
             ends.append((*sums, slopes, of_pairs[:, seen]))
         for by_list, by_all in zip(*ends, strict=True):
             np.testing.assert_allclose(by_list, by_all, rtol=1e-6, atol=1e-6 * max(1, largest / 30))
