@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from structboost.model.ensemble import FORMAT, Ensemble, read_model
 from structboost.objectives.base import Formulation, SoftmaxLink
 from structboost.objectives.master import saved_temperature
 from structboost.objectives.values import OBJECTIVES, Objective, flat_parameters
-from structboost.runtime.called_class import names_calls, set_params
+from structboost.runtime.called_class import MORE, names_calls, set_params
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import Score, score_by
 from structboost.training.boosting import StructBoost
@@ -57,8 +57,8 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
     inherited.  Parts are classes that only declare: their parameters and entries are those of the
     class, and they are not among its bases.
 
-    A class with several objectives takes all parameters of these, too, each of which is None unless
-    it is set.
+    A class with several objectives takes all parameters of these as further keywords, too.  An
+    object has those that were set.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -68,17 +68,6 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
                 if name not in annotations:
                     annotations[name] = of
                     setattr(cls, name, getattr(part, name))
-        declared: Any = cls
-        flat: dict[str, list[str]] = {}
-        for objective in map(OBJECTIVES.__getitem__, vars(cls).get("_objectives", ())):
-            for name in objective.parameters():
-                if not hasattr(cls, name):
-                    flat.setdefault(name, []).append(objective.__name__)
-        for name in flat:
-            annotations[name] = Any
-            setattr(cls, name, None)
-        if flat:
-            declared._flat_names = tuple(flat)
         cls.__annotations__ = annotations
         decorated: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
         signature = inspect.signature(decorated.__init__)
@@ -92,27 +81,40 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
         by_position = [n for n in names if signature.parameters[n].kind is not _KEYWORD]
         names = dict.fromkeys((*by_position, *names))
         ordered = [of_self, *(signature.parameters[name] for name in names)]
+        flat = list(getattr(cls, "_flat_names", ()))
+        for objective in vars(cls).get("_objectives", ()):
+            flat += [of for of in OBJECTIVES[objective].parameters() if not hasattr(cls, of)]
+            for name in flat:
+                setattr(cls, name, getattr(cls, name, None))
+        decorated._flat_names = tuple(flat)
+        if flat:
+            decorated.__init__ = _takes_more(decorated.__init__, names)
+            ordered.append(inspect.Parameter(MORE, inspect.Parameter.VAR_KEYWORD))
         decorated.__init__.__signature__ = signature.replace(parameters=ordered)
-        texts = {
-            name: f"{name} : optional\n    Parameter of {', '.join(owners)} "
-            "(:mod:`structboost.objectives`)."
-            for name, owners in flat.items()
-        }
-        decorated.__doc__ = _documentation(decorated, parts, list(names), texts)
+        decorated.__doc__ = _documentation(decorated, parts, list(names))
         return names_calls(cls)
 
     return decorate
 
 
-def _documentation(
-    cls: Any, parts: Sequence[type], parameters: Sequence[str], flat: dict[str, str]
-) -> str:
+def _takes_more(init: Callable[..., None], names: Mapping[str, Any]) -> Callable[..., None]:
+    """Return a constructor that keeps further keywords as attributes."""
+
+    @wraps(init)
+    def keeps_all(self: Any, *args: Any, **parameters: Any) -> None:
+        init(self, *args, **{name: of for name, of in parameters.items() if name in names})
+        vars(self).update({name: of for name, of in parameters.items() if name not in names})
+
+    return keeps_all
+
+
+def _documentation(cls: Any, parts: Sequence[type], parameters: Sequence[str]) -> str:
     """Return the docstring of a class with the entries of its parts and its bases."""
     summary, sections = _sections(cls)
     examples = sections.pop("Examples", "")
     cls._described = {}
     for section in ("Parameters", "Attributes"):
-        entries: dict[str, str] = dict(flat) if section == "Parameters" else {}
+        entries: dict[str, str] = {}
         for text in (*(_sections(part)[1] for part in reversed(parts)), sections):
             entries |= {e[1]: e[0].rstrip() for e in _ENTRY.finditer(text.get(section, ""))}
         cls._described[section] = entries
@@ -122,7 +124,14 @@ def _documentation(
         for base in cls.__mro__:
             entries = vars(base).get("_described", {}).get(section, {}) | entries
         names = parameters if section == "Parameters" else sorted(entries)
-        blocks.append("\n".join((section, "-" * len(section), *(entries[name] for name in names))))
+        lines = [section, "-" * len(section), *(entries[name] for name in names)]
+        if section == "Parameters" and cls._flat_names:
+            further = ", ".join(name for name in cls._flat_names if name not in parameters)
+            lines.append(
+                f"**{MORE}\n    Parameters of the objective by their names, with defaults of its own "
+                f"(:mod:`structboost.objectives`):\n    {further}."
+            )
+        blocks.append("\n".join(lines))
     if examples:
         blocks.append(f"Examples\n--------\n{examples.rstrip()}")
     return "\n\n".join(blocks) + "\n"
@@ -353,7 +362,8 @@ class BoostedFace(BaseEstimator):
     temperature_: float | None = field(init=False)
     n_iter_: int = field(init=False)
 
-    # Names of objectives, and the parameters of these that the constructor takes, too.
+    # Names of objectives, and the parameters of these that the constructor takes, too.  Objects
+    # have those that were set.
     _objectives: ClassVar[tuple[str, ...]] = ()
     _flat_names: ClassVar[tuple[str, ...]] = ()
     # Parameters of some classes.
@@ -364,6 +374,21 @@ class BoostedFace(BaseEstimator):
         max_iter: Any
 
         def __init__(self, objective: Any = ..., **parameters: Any) -> None: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by their names, those of the objective only where they were set.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether to add the parameters of parameters, as ``objective__C``.
+
+        Returns
+        -------
+        params : dict of str to object
+        """
+        state, further = vars(self), (*self._flat_names, MORE)
+        return super().get_params(deep) | {name: state[name] for name in further if name in state}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, where ``objective__C`` makes an objective of a name.

@@ -26,6 +26,7 @@ from structboost.objectives.values import (
     Objective,
     is_linear,
 )
+from structboost.runtime.called_class import MORE
 from structboost.training.boosting import AUTO
 from structboost.validation import (
     check_common_parameters,
@@ -137,6 +138,11 @@ def objective_of(face: BoostedFace) -> Objective:
     """
     objective = checked_objective(face)
     names = objective.parameters()
+    if hasattr(face, MORE):
+        raise TypeError(
+            f"{MORE} is {shown(getattr(face, MORE))}; give parameters of the objective by their "
+            "names, such as C=10."
+        )
     values = {name: getattr(face, name) for name in face._flat_names}
     values = {name: value for name, value in values.items() if value is not None}
     for name in values.keys() - set(names):

@@ -18,6 +18,8 @@ from scipy import sparse
 
 from structboost.validation import shown
 
+# Name of further keywords in signatures.  scikit-learn's checks give it as if it were a parameter.
+MORE = "parameters"
 # Names of one thing in several classes.
 _ALIKE = ("max_iter", "max_rounds", "max_epochs")
 # Names of other libraries by that of the parameter that means the same.
@@ -138,7 +140,7 @@ class _SignatureOfInit:
     def __get__(self, instance: object | None, owner: type) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        return inspect.Signature(parameters_of(owner))
+        return inspect.Signature(_of_init(owner))
 
 
 def names_parameters(cls: type[T]) -> type[T]:
@@ -156,13 +158,21 @@ def names_parameters(cls: type[T]) -> type[T]:
 def _checked_new(cls: type, *args: Any, **kwargs: Any) -> Any:
     """Make an object, after a check of the arguments of its constructor."""
     if args or kwargs:
-        _check_call(cls.__name__, parameters_of(cls), args, kwargs)
+        named = {name: value for name, value in kwargs.items() if name != MORE}
+        _check_call(cls.__name__, parameters_of(cls), args, named)
     return object.__new__(cls)
 
 
 @cache
-def parameters_of(cls: type) -> tuple[inspect.Parameter, ...]:
-    """Return the parameters of the constructor of a class."""
+def parameters_of(cls: Any) -> tuple[inspect.Parameter, ...]:
+    """Return the parameters of the constructor of a class, further keywords by their names."""
+    named = [of for of in _of_init(cls) if of.name != MORE]
+    names, keyword = [of.name for of in named], inspect.Parameter.KEYWORD_ONLY
+    further = [name for name in getattr(cls, "_flat_names", ()) if name not in names]
+    return (*named, *(inspect.Parameter(name, keyword, default=None) for name in further))
+
+
+def _of_init(cls: type) -> tuple[inspect.Parameter, ...]:
     init = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
     if init is object.__init__:
         return ()
@@ -250,12 +260,14 @@ def set_params(estimator: Any, /, **params: Any) -> Any:
     cls: Any = type(estimator)
     names = [parameter.name for parameter in parameters_of(cls)]
     for name in params:
-        if "__" not in name and name not in names:
+        if "__" not in name and name not in (*names, MORE):
             raise ValueError(
                 f"Invalid parameter {name!r} for estimator {cls.__name__}; {hint(name, names)}"
             )
     from sklearn.base import BaseEstimator  # workers import this module without scikit-learn
 
+    further = params.keys() & {*getattr(cls, "_flat_names", ()), MORE}
+    vars(estimator).update({name: params.pop(name) for name in sorted(further)})
     return BaseEstimator.set_params(estimator, **params)
 
 
