@@ -160,7 +160,7 @@ _COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "verbose": checked_verbose,
     "exact": check_flag_or_none,
     **dict.fromkeys(
-        ("average", "early_stopping", "passthrough", "spare_solves", "stabilize"),
+        ("average", "early_stopping", "passthrough", "spare_solves"),
         checked_flag,
     ),
 }

@@ -42,7 +42,7 @@ from structboost import (
     StructuredSVMClassifier,
     TaxonomyTask,
 )
-from structboost.objectives import Exponential, StageWiseRandomField
+from structboost.objectives import Exponential, OneSlack, StageWiseRandomField
 from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask, SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph
@@ -270,7 +270,7 @@ def fixed_models():
         "binary one-slack": lambda: trained(binary),
         "multiclass spread": lambda: trained(digits, spread=0.05),
         "multiclass exact best": lambda: trained(digits, exact=True, pricing="best"),
-        "multiclass printed": lambda: trained(wine, stabilize=False),
+        "multiclass printed": lambda: trained(wine, formulation=OneSlack(stabilize=False)),
         "multiclass m-slack": lambda: trained(wine, formulation="m_slack"),
         "binary exponential": lambda: trained(binary, formulation="exponential"),
         "multiclass exponential": lambda: trained(wine, formulation=Exponential()),

@@ -199,12 +199,16 @@ def chains_of_imports():
 
 
 def faces():
-    """Return the most parameters of a face, and the most classes of ours behind one."""
+    """Return the most parameters that a face lists, and the most classes of ours behind one.
+
+    Further keywords, which belong to the objective, are not among them.
+    """
     import structboost
+    from structboost.runtime.called_class import MORE
 
     found = [getattr(structboost, name) for name in structboost.__all__]
     found = [c for c in found if inspect.isclass(c) and hasattr(c, "set_params")]
-    counts = [len(inspect.signature(c).parameters) for c in found]
+    counts = [len(set(inspect.signature(c).parameters) - {MORE}) for c in found]
     ours = [sum(b.__module__.startswith("structboost") for b in c.__mro__) for c in found]
     return max(counts), max(ours)
 

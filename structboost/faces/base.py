@@ -128,8 +128,8 @@ def _documentation(cls: Any, parts: Sequence[type], parameters: Sequence[str]) -
         if section == "Parameters" and cls._flat_names:
             further = ", ".join(name for name in cls._flat_names if name not in parameters)
             lines.append(
-                f"**{MORE}\n    Parameters of the objective by their names, with defaults of its own "
-                f"(:mod:`structboost.objectives`):\n    {further}."
+                f"**{MORE}\n    Parameters of the objective by their names, which have defaults of "
+                f"their own\n    (:mod:`structboost.objectives`): {further}."
             )
         blocks.append("\n".join(lines))
     if examples:
@@ -272,7 +272,7 @@ _IN_WORDS = {
 }  # fmt: skip
 # Parameters of the trainer that are those of an estimator, or of its objective.
 _OF_TRAINER = (
-    "C", "tol", "max_rounds", "stabilize", "exact", "pricing", "columns_per_channel", "spread",
+    "C", "tol", "max_rounds", "exact", "pricing", "columns_per_channel", "spread",
     "random_state", "engine", "n_jobs", "checkpoint", "verbose", "callbacks",
 )  # fmt: skip
 
@@ -387,8 +387,8 @@ class BoostedFace(BaseEstimator):
         -------
         params : dict of str to object
         """
-        state, further = vars(self), (*self._flat_names, MORE)
-        return super().get_params(deep) | {name: state[name] for name in further if name in state}
+        state, params = vars(self), dict(super().get_params(deep))
+        return params | {of: state[of] for of in (*self._flat_names, MORE) if of in state}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, where ``objective__C`` makes an objective of a name.

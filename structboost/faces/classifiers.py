@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -52,26 +52,8 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
 from structboost.tasks.hierarchical import TaxonomyTask, saved_tree
-from structboost.training.boosting import Callback
 from structboost.training.examples import BinnedTable
 from structboost.validation import checked_choice, rows_of
-
-
-class RoundsOfStumps:
-    """Parameters of classifiers that no objective has.
-
-    Parameters
-    ----------
-    exact : bool or None
-        Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
-        None means all, if there are at most 20,000 rows.
-    callbacks : sequence of callables, optional
-        Each is called as ``callback(record, trainer)`` after every round; one that returns True
-        stops training.
-    """
-
-    exact: bool | None = None
-    callbacks: Sequence[Callback] | None = None
 
 
 @estimator()

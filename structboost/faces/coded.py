@@ -12,7 +12,7 @@ import numpy as np
 from structboost._typing import AnyArray, override
 from structboost.contract.task import Task
 from structboost.faces.base import estimator
-from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
+from structboost.faces.classifiers import BoostedClassifier
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 from structboost.objectives.base import Formulation
@@ -25,7 +25,6 @@ from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
 from structboost.tasks.classes import CodedTask, MulticlassTask, coding_matrix, random_column
 from structboost.validation import (
-    checked_callbacks,
     checked_choice,
     checked_positive,
     checked_relative_gap,
@@ -39,7 +38,7 @@ CODE_RULES = ("random", "best")
 LOSSES = ("exponential", "hinge")
 _FOLDS = 5
 # Settings of auxiliary runs.
-_QUIET = {"verbose": 0, "callbacks": None}
+_QUIET = {"verbose": 0}
 # Far above the norm that any training set asks for.
 _MOST_THETA = 1e8
 
@@ -186,7 +185,6 @@ class BoundedNorm(Choices):
 
     @override
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
-        checked_callbacks(recipe.settings["callbacks"])
         path = Path("theta")
         theta = self._chosen(recipe, problem.task, problem.examples, path)
         bounded = replace(recipe, settings={**recipe.settings, "C": theta}, choices=None)
@@ -234,7 +232,7 @@ class BoundedNorm(Choices):
         return path.value
 
 
-@estimator(_Coded, RoundsOfStumps, _Words)
+@estimator(_Coded, _Words)
 class AdaBoostMOClassifier(BoostedClassifier):
     """Stage-wise classifier with one problem per bit of a code (AdaBoost.MO).
 
@@ -266,7 +264,7 @@ class AdaBoostMOClassifier(BoostedClassifier):
         return _word_task(self.coding, classes, seed)
 
 
-@estimator(_Coded, RoundsOfStumps)
+@estimator(_Coded)
 class AdaBoostMHClassifier(BoostedClassifier):
     """Stage-wise classifier with the one-vs-all code (AdaBoost.MH).
 
@@ -296,7 +294,7 @@ class AdaBoostMHClassifier(BoostedClassifier):
         return _word_task("one_vs_all", classes, seed)
 
 
-@estimator(_Coded, RoundsOfStumps)
+@estimator(_Coded)
 class AdaBoostECCClassifier(BoostedClassifier):
     """Stage-wise classifier with a new code in each round (AdaBoost.ECC).
 
@@ -326,7 +324,7 @@ class AdaBoostECCClassifier(BoostedClassifier):
         return MulticlassTask(len(classes))
 
 
-@estimator(_Bounded, _Coded, RoundsOfStumps, _Words)
+@estimator(_Bounded, _Coded, _Words)
 class MultiBoostMOClassifier(BoostedClassifier):
     """Totally corrective form of AdaBoost.MO (MultiBoost.MO, Algorithm 3).
 
@@ -353,7 +351,7 @@ class MultiBoostMOClassifier(BoostedClassifier):
         return _word_task(self.coding, classes, seed)
 
 
-@estimator(_Bounded, _Coded, RoundsOfStumps)
+@estimator(_Bounded, _Coded)
 class MultiBoostECCClassifier(BoostedClassifier):
     """Totally corrective form of AdaBoost.ECC (MultiBoost.ECC, Algorithm 3).
 
@@ -386,7 +384,27 @@ class MultiBoostECCClassifier(BoostedClassifier):
         return MulticlassTask(len(classes))
 
 
-@estimator(RoundsOfStumps)
+class _Weighted:
+    """Parameters of the MultiBoost classifiers whose training loss has a weight.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap at which training stops.
+    max_rounds : int
+        Maximum number of rounds of column generation.
+    random_state : int, RandomState or None
+        Seed for the order of the later sweeps, and for the held-out part.
+    """
+
+    C: float = 1e4
+    tol: float = 0.01
+    max_rounds: int = 500
+    taxonomy: Any = None
+    monotonic_cst: Any = None
+
+
+@estimator(_Weighted)
 class MultiBoostCWClassifier(BoostedClassifier):
     """Classifier with one weak learner per class and round, by exponential loss (MultiBoost^cw).
 
@@ -397,18 +415,10 @@ class MultiBoostCWClassifier(BoostedClassifier):
     C : float
         Weight of the training loss, infinite for no regularisation.  ``C=float("inf"), tau_max=1``
         is CW-1, the stage-wise method of the paper's tables.
-    tol : float
-        Relative gap at which training stops.
-    max_rounds : int
-        Maximum number of rounds of column generation.
     tau_max : int
         Number of sweeps of coordinate descent per round; 1 is stage-wise.
     solver : {"fcd", "lbfgs"}
         Fast coordinate descent, or L-BFGS-B on the same problem.
-    epsilon : float
-        KKT violation below which coordinate descent leaves a weight unchanged.
-    random_state : int, RandomState or None
-        Seed for the order of the later sweeps, and for the held-out part.
 
     Attributes
     ----------
@@ -425,22 +435,16 @@ class MultiBoostCWClassifier(BoostedClassifier):
     True
     """
 
-    C: float = 1e4
-    tol: float = 0.01
-    max_rounds: int = 500
     tau_max: int = 2
     solver: str = "fcd"
-    epsilon: float = 1e-3
-    taxonomy: Any = None
-    monotonic_cst: Any = None
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        formulation = Exponential(self.solver, self.tau_max, self.epsilon)
+        formulation = Exponential(self.solver, self.tau_max)
         return self._plain_recipe(formulation, pricing="own", columns_per_channel=1)
 
 
-@estimator(MultiBoostCWClassifier)
+@estimator(_Weighted)
 class MultiBoostClassifier(BoostedClassifier):
     """Classifier with one weak learner per round that all classes share (MultiBoost).
 
@@ -476,6 +480,5 @@ class MultiBoostClassifier(BoostedClassifier):
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        exponential = Exponential(self.solver, self.tau_max, self.epsilon)
-        formulation: Any = "one_slack" if is_hinge else exponential
+        formulation: Any = "one_slack" if is_hinge else Exponential(self.solver)
         return self._plain_recipe(formulation, pricing="best", columns_per_channel=1)

@@ -6,15 +6,14 @@ from typing import Any
 
 from structboost._typing import override
 from structboost.faces.base import estimator
-from structboost.faces.classifiers import BoostedClassifier, RoundsOfStumps
+from structboost.faces.classifiers import BoostedClassifier
 from structboost.faces.recipe import Recipe
 from structboost.learners.pricing import FreeSign
 from structboost.learners.registry import WeakLearners
 from structboost.objectives.logistic import Logistic
-from structboost.validation import checked_whole_number
 
 
-@estimator(RoundsOfStumps)
+@estimator()
 class ShareBoostClassifier(BoostedClassifier):
     """Classifier on few features that all classes share (ShareBoost).
 
@@ -40,10 +39,6 @@ class ShareBoostClassifier(BoostedClassifier):
         Weight of the loss against the regulariser; infinite for none.
     regulariser : {"frobenius", "l1", "l1_linf"}
         Norm of the weights that is penalised (:class:`structboost.objectives.Logistic`).
-    gradient_tolerance : float
-        Largest entry of the gradient at which a fit of the weights ends.
-    learners_per_round : int
-        Features chosen together in a round.
     random_state : int, RandomState or None
         Seed for the held-out part.
 
@@ -72,16 +67,14 @@ class ShareBoostClassifier(BoostedClassifier):
     short_list: int = 10
     C: float = 1e4
     regulariser: str = "frobenius"
-    gradient_tolerance: float = 1e-4
-    learners_per_round: int = 1
     taxonomy: Any = None
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         return self._plain_recipe(
-            Logistic(self.regulariser, gradient_tolerance=self.gradient_tolerance),
+            Logistic(self.regulariser),
             lambda _: FreeSign(self.choice, self.short_list),
             are_shared=True,
             tol=0.0,
-            columns_per_channel=checked_whole_number(self.learners_per_round, "learners_per_round"),
+            columns_per_channel=1,
         )

@@ -466,9 +466,9 @@ class HingeBySize(OneSlack):
         has_slack_each = task.separates_in_batches and not task.defines("separate_slacks")
         is_small = n_channels >= _FEWEST_CHANNELS and n_examples <= _MOST_EXAMPLES
         is_large_C = smallest_C <= C <= LARGEST_C
-        if is_plain and self.stabilize and has_slack_each and is_small and is_large_C:
+        if is_plain and has_slack_each and is_small and is_large_C:
             return MSlack()
-        return OneSlack(self.stabilize, self.ridge)
+        return OneSlack(ridge=self.ridge)
 
 
 class MSlackMaster(SlackProgramMaster):

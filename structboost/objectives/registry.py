@@ -8,7 +8,7 @@ from typing import Any
 
 from structboost.objectives.base import Formulation
 from structboost.runtime.registry import Registry
-from structboost.validation import checked_flag, is_same, shown
+from structboost.validation import is_same, shown
 
 FORMULATIONS = Registry(
     "formulation",
@@ -22,23 +22,15 @@ FORMULATIONS = Registry(
 )
 
 
-def formulation_of(formulation: str | Formulation, *, stabilize: bool = True) -> Formulation:
+def formulation_of(formulation: str | Formulation) -> Formulation:
     """Formulation of a name, or the formulation itself.
 
     Raises ValueError for a name that no formulation has.
     """
     if isinstance(formulation, Formulation):
-        chosen = formulation
-    else:
-        make: Any = FORMULATIONS[formulation]
-        chosen = make(stabilize=stabilize) if hasattr(make, "stabilize") else make()
-    if not checked_flag(stabilize, "stabilize") and getattr(chosen, "stabilize", True):
-        raise ValueError(
-            f"stabilize is {stabilize!r}, which formulation={formulation!r} does not read; leave "
-            "stabilize=True, or give 'one_slack' or OneSlack(stabilize=False) if you mean "
-            "Algorithm 2 as printed."
-        )
-    return chosen
+        return formulation
+    made: Formulation = FORMULATIONS[formulation]()
+    return made
 
 
 def without_objective(trainer: Any) -> Any:

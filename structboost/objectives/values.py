@@ -176,8 +176,6 @@ class Hinge(ExponentialLoss):
         Program that is solved for the hinge, with the same optimum.  ``"auto"`` takes the one that
         needs less time, by the numbers of examples and channels and by C
         (:class:`structboost.objectives.HingeBySize`).  ``formulation_`` is the result.
-    stabilize : bool
-        Whether the 1-slack program is stabilised; False is Algorithm 2 as printed.
     spread : float
         If positive, training ends with weights of small norm whose relative gap is at most this,
         which usually lowers the test error.  It must be above ``tol``.  Early stopping ignores it.
@@ -196,7 +194,6 @@ class Hinge(ExponentialLoss):
     program = ""
 
     formulation: str = AUTO
-    stabilize: bool = True
     spread: float = 0.0
 
 

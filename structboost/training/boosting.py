@@ -92,14 +92,13 @@ class StructBoost(Trainer):
     formulation : {"auto", "one_slack", "m_slack", "exponential", "log"} or Formulation
         The restricted master.  ``"one_slack"`` and ``"m_slack"`` minimise the hinge loss and have
         the same optimum (Theorem 2.1), and ``"auto"`` takes the faster one
-        (:class:`structboost.objectives.HingeBySize`).  ``"exponential"`` minimises the exponential
+        (:class:`structboost.objectives.HingeBySize`).  ``OneSlack(stabilize=False)`` is
+        Algorithm 2 as printed.  ``"exponential"`` minimises the exponential
         loss over all outputs (:class:`structboost.objectives.Exponential`), and ``"log"`` maximises
         the conditional likelihood (:class:`structboost.objectives.ConditionalLikelihood`).
     objective : Hinge, ExponentialLoss, L1LogLoss or None
         An objective with parameters of its own, which take the place of those of the trainer, as
         ``Hinge(C=10)`` of :class:`structboost.objectives.Hinge`.
-    stabilize : bool
-        False selects Algorithm 2 as printed; it requires ``formulation="one_slack"`` by name.
     exact : bool or None
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
         None (default) means all, if there are at most 20,000 parts.  The bound of the optimum
@@ -193,7 +192,6 @@ class StructBoost(Trainer):
     weak_learner: WeakLearners = "stump"
     formulation: str | Formulation = "one_slack"
     objective: Any = None
-    stabilize: bool = True
     exact: bool | None = None
     pricing: str | PricingRule = "own"
     columns_per_channel: int = 5
@@ -357,7 +355,7 @@ class StructBoost(Trainer):
     @property
     @override
     def _shares_work(self) -> bool:
-        formulation = formulation_of(self.formulation, stabilize=self.stabilize)
+        formulation = formulation_of(self.formulation)
         return formulation.works_on_shards or works_in_threads(self.weak_learner)
 
     def _plan(self) -> Plan:
@@ -370,7 +368,7 @@ class StructBoost(Trainer):
             max_rounds=self.max_rounds,
             columns_per_channel=self.columns_per_channel,
             spread=self.spread,
-            formulation=formulation_of(self.formulation, stabilize=self.stabilize),
+            formulation=formulation_of(self.formulation),
             weak_learner=self.weak_learner,
             pricing=self.pricing,
             engine=engine_of(self.engine, self.n_jobs),

@@ -26,12 +26,12 @@ from structboost.validation import (
     shown,
 )
 
-_RESUMABLE = "take formulation='one_slack' with stabilize=True, or leave checkpoint=None"
+_RESUMABLE = "take formulation='one_slack', or leave checkpoint=None"
 _RESUMABLE_RULES = "take pricing='own', or leave checkpoint=None"
 _RESUMABLE_LEARNERS = (
     "take stumps or trees, with a whole number as random_state, or leave checkpoint=None"
 )
-_SPREADING = "take formulation='one_slack' with stabilize=True, or leave spread=0"
+_SPREADING = "take formulation='one_slack', or leave spread=0"
 
 
 @dataclass(frozen=True)

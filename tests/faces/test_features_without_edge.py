@@ -18,7 +18,6 @@ from structboost.errors import EmptyModelWarning
 FORMS = (
     {},
     {"formulation": "m_slack"},
-    {"stabilize": False},
     {"weak_learner": "linear"},
     {"weak_learner": "tree"},
 )

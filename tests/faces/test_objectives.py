@@ -46,7 +46,7 @@ each_objective = pytest.mark.parametrize(("face", "objective"), EACH, ids=IDS)
 # Another value than the default of each parameter that only some objectives read.
 OTHERS = {
     "learning_rate": 0.3, "max_depth": 2, "min_samples_leaf": 3, "l2_regularization": 1.0,
-    "max_features": 0.5, "C": 7.0, "tol": 0.1, "formulation": "m_slack", "stabilize": False,
+    "max_features": 0.5, "C": 7.0, "tol": 0.1, "formulation": "m_slack",
     "exact": True, "pricing": "best", "columns_per_channel": 2, "spread": 0.2, "engine": "serial",
     "checkpoint": "run.npz", "early_stopping": True, "validation_fraction": 0.2,
     "n_iter_no_change": 3, "callbacks": [lambda *_: False],
@@ -59,7 +59,7 @@ MASTERS = {"C", "tol", "exact", "pricing", "columns_per_channel"}
 READ = {
     "log_loss": STEPS | LOOP | {"checkpoint"},
     "pairwise": STEPS | LOOP | {"checkpoint"},
-    "hinge": MASTERS | LOOP | {"formulation", "stabilize", "spread", "checkpoint"},
+    "hinge": MASTERS | LOOP | {"formulation", "spread", "checkpoint"},
     "svm": {"C", "tol"},
     "exponential": MASTERS | LOOP | {"checkpoint"},
     "l1_log_loss": MASTERS | LOOP,
@@ -88,7 +88,7 @@ def test_a_parameter_that_is_not_read_is_refused_with_a_remedy(face, objective):
 @pytest.mark.slow
 @each_objective
 def test_parameters_do_not_change_the_objective(face, objective, tmp_path):
-    names = READ[objective] - {"checkpoint", "stabilize"}
+    names = READ[objective] - {"checkpoint"}
     model = quick(face, objective, **{name: OTHERS[name] for name in names}).fit(*DATA[face])
     assert model._summary().startswith(f"minimised {objective} over ")
     has_bound = model.history_[-1]["bound"] is not None
@@ -127,7 +127,7 @@ def test_a_formulation_may_be_the_objective(tmp_path):
         loaded = StructBoostClassifier.load(tmp_path / "model")
         assert loaded._summary() == model._summary()
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-        for name in ("learning_rate", "max_depth", "formulation", "stabilize"):
+        for name in ("learning_rate", "max_depth", "formulation"):
             with pytest.raises(ValueError, match=f"^{name} is .*a Formulation as the objective"):
                 clone(model).set_params(**{name: OTHERS[name]}).fit(X, Y)
 

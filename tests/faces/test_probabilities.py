@@ -69,9 +69,8 @@ def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
 @pytest.mark.parametrize(
     "classifier",
     [
-        MultiBoostCWClassifier(C=1e7, tol=1e-6, tau_max=50, epsilon=1e-7),
         StructBoostClassifier(C=1e7, tol=1e-6, objective=Exponential(tau_max=50, epsilon=1e-7)),
-        ShareBoostClassifier(C=1e7, weak_learner="stump", gradient_tolerance=1e-6),
+        ShareBoostClassifier(C=1e7, weak_learner="stump"),
     ],
     ids=lambda value: type(value).__name__,
 )

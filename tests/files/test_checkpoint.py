@@ -10,7 +10,7 @@ from structboost.errors import CheckpointError
 from structboost.learners.pricing import CodeWord
 from structboost.objectives import Exponential
 from structboost.objectives.master import RestrictedMaster
-from structboost.objectives.one_slack import OneSlackMaster
+from structboost.objectives.one_slack import OneSlack, OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.bundle import CutPool
 from structboost.validation import SparseRows
@@ -110,7 +110,7 @@ def test_foreign_checkpoints_are_refused(tmp_path):
     [
         ({"formulation": "m_slack"}, "which MSlack .* take formulation='one_slack'"),
         ({"weak_learner": "perceptron"}, "which PerceptronFamily .* stumps or trees"),
-        ({"stabilize": False}, "which OneSlack .* with stabilize=True"),
+        ({"formulation": OneSlack(stabilize=False)}, "which OneSlack .* take .*one_slack"),
         ({"pricing": CodeWord(lambda: np.ones(3))}, "which CodeWord .* take pricing='own'"),
     ],
 )

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from structboost import MulticlassTask, PartKind, StructBoost, Task
+from structboost.objectives import OneSlack
 
 FORMULATIONS = {
     "one_slack": {},
-    "printed": {"stabilize": False},
+    "printed": {"formulation": OneSlack(stabilize=False)},
     "m_slack": {"formulation": "m_slack"},
 }
 

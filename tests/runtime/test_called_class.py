@@ -15,7 +15,6 @@ import structboost
 from structboost import (
     BinaryTask,
     ChainTask,
-    ShareBoostClassifier,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -275,7 +274,6 @@ def faces():
         (StructBoostClassifier(objective="hinge", C=10, max_iter=2), PAIRS, SIDES),
         (StructBoostMultiLabelClassifier(max_iter=2), PAIRS, np.eye(2, dtype=int)[SIDES]),
         (StructBoostTagger(max_iter=2), [PAIRS[:30], PAIRS[30:]], [SIDES[:30], SIDES[30:]]),
-        (ShareBoostClassifier(max_rounds=2), PAIRS, SIDES),
     ]
 
 

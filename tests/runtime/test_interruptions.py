@@ -19,7 +19,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from structboost import MulticlassTask, StructBoost, StructBoostClassifier, StructuredSVM
 from structboost.errors import InterruptedFitWarning
 from structboost.faces import stage_wise
-from structboost.objectives import Exponential
+from structboost.objectives import Exponential, OneSlack
 from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted
 from structboost.tracking import StructBoostTracker
@@ -170,7 +170,7 @@ def test_other_threads_and_other_handlers_are_left_alone():
 
 TRAINERS = {
     "one_slack": {"C": 30.0, "spread": 0.2},
-    "as printed": {"C": 30.0, "stabilize": False},
+    "as printed": {"C": 30.0, "formulation": OneSlack(stabilize=False)},
     "m_slack": {"C": 30.0, "formulation": "m_slack"},
     "trees": {"C": 30.0, "weak_learner": "tree"},
     "fcd": {"C": 1e3, "formulation": Exponential(), "columns_per_channel": 1},

@@ -63,7 +63,7 @@ def problem_of(name, seed):
 PROBLEMS = ["binary", "multiclass", "ranking"]
 FORMS = [
     {"formulation": "one_slack"},
-    {"formulation": "one_slack", "stabilize": False},
+    {"formulation": OneSlack(stabilize=False)},
     {"formulation": "m_slack"},
 ]
 X, y = problem_of("multiclass", 5)[1:3]

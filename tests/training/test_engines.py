@@ -14,6 +14,7 @@ from loky import ProcessPoolExecutor
 
 from structboost import BinaryTask, Checkpoint, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import EngineError
+from structboost.objectives import OneSlack
 from structboost.runtime import blocks
 from structboost.runtime.memory import keep_freed_memory
 from structboost.training import Processes, Threads, engines
@@ -97,7 +98,7 @@ def small_blocks(monkeypatch):
         ("multiclass", {"weak_learner": "linear", "pricing": "best"}),
         ("multiclass", {"pricing": "best"}),
         ("multiclass", {"exact": True, "spread": 0.1}),
-        ("multiclass", {"stabilize": False}),
+        ("multiclass", {"formulation": OneSlack(stabilize=False)}),
     ],
 )
 @pytest.mark.usefixtures("small_blocks")
