@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -15,8 +12,9 @@ from structboost import (
 )
 from structboost.faces.tables import later_table
 from structboost.files.archive import DamagedFileError
-from structboost.learners import PairTreeFamily, TreeFamily
+from structboost.learners import PairTreeFamily
 from structboost.learners.tree_table import PairTables
+from tests.helpers.listed_trees import drawn_table, functions_of, grid_of, listed_trees
 from tests.helpers.problems import full_optimum
 
 pytestmark = [
@@ -24,59 +22,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::structboost.errors.ConstantPredictionWarning"),
 ]
 RESPONSES = [(-1.0, 1.0), (0.0, 1.0), (-2.0, 1.0)]
+KINDS = [
+    {"with_gaps": gaps, "with_categories": categories}
+    for gaps in (False, True)
+    for categories in (False, True)
+]
 
 
-# -- all trees of two levels on a small table, listed as functions of every input of a grid -------
-
-
-def grid_of(X):
-    """Every combination of the values of the features, and the place of each row among them."""
-    grid = np.array(list(product(*(np.unique(column) for column in X.T))))
-    is_equal = (X[:, None] == grid) | (np.isnan(X[:, None]) & np.isnan(grid))
-    return grid, is_equal.all(axis=2).argmax(axis=1)
-
-
-def splits_of(column):
-    """Inputs that each split of a feature sends left, with missing values on either side."""
-    is_missing = np.isnan(column)
-    below = [column <= value for value in np.unique(column[~is_missing])[:-1]]
-    return [*below, *(side | is_missing for side in below), is_missing]
-
-
-def functions_of(grid):
-    """Trees as functions of the grid, shape (n_trees, n_inputs)."""
-    roots = [np.ones(len(grid), bool), *(side for column in grid.T for side in splits_of(column))]
-    children = np.unique([*roots, *(~side for side in roots)], axis=0)
-    found = []
-    for root in np.unique(roots, axis=0):
-        left, right = np.unique(children & root, axis=0), np.unique(children & ~root, axis=0)
-        found.append((left[:, None] | right).reshape(-1, len(grid)))
-    return np.unique(np.concatenate(found), axis=0)
-
-
-def listed_trees(X):
-    """Whether each tree is high, shape (n_trees, n_rows), each once."""
-    grid, rows = grid_of(X)
-    return np.unique(functions_of(grid)[:, rows], axis=0)
-
-
-def drawn_table(rng, *, with_gaps):
-    """Draw a small table."""
-    while True:
-        n, p = int(rng.integers(4, 13)), int(rng.integers(1, 4))
-        X = np.column_stack([rng.integers(0, rng.integers(2, 6), n) for _ in range(p)]) * 1.0
-        if with_gaps:
-            X[rng.random(X.shape) < 0.25] = np.nan
-        n_values = [len(np.unique(column)) for column in X.T]
-        if np.prod(n_values) <= 40 and not np.isnan(X).all(axis=0).any():
-            return X
-
-
-@pytest.mark.parametrize("with_gaps", [False, True])
-def test_the_search_finds_the_best_of_all_trees(with_gaps):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
     for trial in range(25):
         rng = np.random.default_rng(trial)
-        X = drawn_table(rng, with_gaps=with_gaps)
+        X, categorical, directions = drawn_table(rng, **kind)
+        directions = None if trial % 5 == 0 else directions
         if trial % 2:
             # With each input as a row, no two trees are alike.
             X = grid_of(X)[0]
@@ -84,8 +42,8 @@ def test_the_search_finds_the_best_of_all_trees(with_gaps):
             # Most rows are in the first bin of a feature.
             X = np.concatenate((X, np.repeat([np.nanmin(X, axis=0)], 40, axis=0)))
         low, high = RESPONSES[trial % 3]
-        family = PairTreeFamily(X, (low, high))
-        is_high = listed_trees(X)
+        family = PairTreeFamily(X, (low, high), categorical=categorical, directions=directions)
+        is_high = listed_trees(X, categorical, directions)
         trees = np.where(is_high, high, low)
         # One channel of noise, the others with a tree that is right everywhere.
         wanted = np.where(is_high[rng.integers(0, len(is_high), 12)], 1.0, -1.0)
@@ -102,7 +60,7 @@ def test_the_search_finds_the_best_of_all_trees(with_gaps):
         np.testing.assert_array_equal(table.responses(X), responses)
         assert [family.restored(list(learner)) for learner in learners] == learners
         grid = grid_of(X)[0]
-        listed = {tree.tobytes() for tree in functions_of(grid)}
+        listed = {tree.tobytes() for tree in functions_of(grid, categorical, directions)}
         assert all((row == high).tobytes() in listed for row in table.responses(grid)), trial
 
 
@@ -148,9 +106,20 @@ def test_the_search_of_a_part_first_ends_at_the_same_optimum():
     assert last["primal"] == pytest.approx(other["primal"], rel=2e-3)
 
 
-def test_tables_that_are_too_wide_are_refused():
-    with pytest.raises(ValueError, match="keep at most 4000 features"):
-        PairTreeFamily(np.eye(2, 4001), (-1.0, 1.0))
+@pytest.mark.parametrize(
+    ("n_columns", "options", "message"),
+    [
+        (4001, {}, "keep at most 4000 features"),
+        (1, {"exact": True}, "leave exact=False"),
+        (1, {"categorical": [0], "directions": [1]}, "categorical"),
+    ],
+)
+def test_tables_that_are_too_large_and_directions_of_categories_are_refused(
+    n_columns, options, message
+):
+    X = np.arange(5000.0)[:, None] if "exact" in options else np.eye(2, n_columns)
+    with pytest.raises(ValueError, match=message):
+        PairTreeFamily(X, (-1.0, 1.0), **options)
 
 
 def test_learners_of_other_features_and_shared_prices_are_refused():
@@ -168,14 +137,14 @@ def test_learners_of_other_features_and_shared_prices_are_refused():
 @pytest.mark.parametrize("seed", range(12))
 def test_no_certificate_is_false(seed):
     rng = np.random.default_rng(seed)
-    X = drawn_table(rng, with_gaps=bool(seed % 2))
-    trees = np.where(listed_trees(X), 1.0, -1.0)
+    X, categorical, directions = drawn_table(rng, **KINDS[seed % 4])
+    trees = np.where(listed_trees(X, categorical, directions), 1.0, -1.0)
     C, tol = float(rng.uniform(1, 40)), float(rng.choice([0.05, 0.01, 1e-4]))
     y, weights = np.append([0, 1], rng.integers(0, 2, len(X) - 2)), rng.uniform(0.5, 2.0, len(X))
     model = StructBoostClassifier(
-        objective="hinge", weak_learner="pair_tree", C=C, tol=tol, random_state=0,
-        pricing=str(rng.choice(["own", "best"])),
-        columns_per_channel=int(rng.integers(1, 6)),
+        objective="hinge", weak_learner="pair_tree", categorical_features=list(categorical),
+        monotonic_cst=directions, C=C, tol=tol, pricing=str(rng.choice(["own", "best"])),
+        columns_per_channel=int(rng.integers(1, 6)), random_state=0,
         formulation=str(rng.choice(["one_slack", "m_slack"])),
     ).fit(X, y, sample_weight=weights)  # fmt: skip
     margins, costs = (trees * np.where(y > 0, 1, -1)).T, C * weights / weights.sum()
@@ -201,8 +170,9 @@ def fitted():
     frame.loc[5:9, "kind"] = np.nan
     filled = np.nan_to_num(X)
     y = (filled[:, 0] * filled[:, 1] > 0).astype(int) + (frame["kind"] == "y").to_numpy()
-    trees = partial(TreeFamily, depth=2)
-    model = StructBoostClassifier(objective="hinge", C=20, weak_learner=trees, random_state=0)
+    model = StructBoostClassifier(
+        objective="hinge", C=20, tol=0.05, weak_learner="pair_tree", random_state=0
+    )
     return model.fit(frame, y), frame
 
 
