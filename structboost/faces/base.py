@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -145,8 +145,6 @@ def _sections(cls: type) -> tuple[str, dict[str, str]]:
 
 # Keys of the forms of tuples and dicts in files.
 _TUPLE, _DICT = "tuple", "dict"
-# Levels of lists in lists that a parameter in a file may have: what reads JSON has a limit too.
-_MOST_LEVELS = 100
 
 
 def save_estimator(face: Any, path: PathName) -> None:
@@ -180,7 +178,7 @@ def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that a file can hold, for :func:`restored_parameters`."""
     plain = {}
     for name, value in parameters.items():
-        with suppress(TypeError):
+        with suppress(TypeError, RecursionError):  # lists that hold themselves
             plain[name] = _plain(value)
     return plain
 
@@ -190,8 +188,8 @@ def restored_parameters(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _restored(value) for name, value in plain.items()}
 
 
-def _plain(value: Any, n_levels: int = _MOST_LEVELS) -> Any:
-    """Return a value as JSON holds it, or raise TypeError if it cannot, or is nested too deeply.
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it, or raise TypeError if it cannot.
 
     Sets and arrays become lists.  A tuple is ``{"tuple": items}``, and a dict ``{"dict": pairs}``,
     because its keys need not be strings.
@@ -204,13 +202,12 @@ def _plain(value: Any, n_levels: int = _MOST_LEVELS) -> Any:
         return str.__str__(value)
     if value is None or isinstance(value, bool | int | float):
         return value
-    plain = partial(_plain, n_levels=n_levels - 1)
-    if n_levels and isinstance(value, list):
-        return [plain(item) for item in value]
-    if n_levels and type(value) is tuple:
-        return {_TUPLE: [plain(item) for item in value]}
-    if n_levels and isinstance(value, dict):
-        return {_DICT: [[plain(key), plain(item)] for key, item in value.items()]}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if type(value) is tuple:
+        return {_TUPLE: [_plain(item) for item in value]}
+    if isinstance(value, dict):
+        return {_DICT: [[_plain(key), _plain(item)] for key, item in value.items()]}
     raise TypeError(f"{shown(value)} is not plain")
 
 
@@ -330,11 +327,6 @@ class BoostedFace(BaseEstimator):
         that fits of folds did not see.  These alone decide where no row is left out, as with fewer
         than 50 distinct ones, or each distinct row occurs at least twice on average.  None if the
         objective has no probabilities, or no row can be held out.
-    best_iteration_ : int
-        Only with ``early_stopping``.  Rounds in the model, as LightGBM names them.
-    evals_result_ : dict of str to dict of str to list of float
-        Objective of the training set after each round, ``evals_result_["training"]["objective"]``.
-        Where rows were held out or left out, ``evals_result_["held_out"]["loss"]`` is their loss.
     feature_importances_ : ndarray, shape (n_features,)
         Fraction of the total weight on each feature.
     C_ : float
@@ -444,21 +436,12 @@ class BoostedFace(BaseEstimator):
 
     @override
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        try:
-            text = str(super().__repr__(N_CHAR_MAX))
-        except RecursionError:  # lists are nested too deeply in a parameter
-            text = f"{type(self).__name__}(...)"
+        text = str(super().__repr__(N_CHAR_MAX))
         if self._objectives and "objective=" not in text:
             name, arguments = text.split("(", 1)
             comma = "" if arguments.startswith(")") else ", "
             text = f"{name}(objective={self.objective!r}{comma}{arguments}"
         return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
-
-    def __sklearn_clone__(self) -> Self:
-        try:
-            return super().__sklearn_clone__()  # type: ignore[no-any-return]
-        except RecursionError:  # such a parameter is shared instead of copied
-            return type(self)(**self.get_params(deep=False))
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
@@ -484,26 +467,6 @@ class BoostedFace(BaseEstimator):
         """Names of the weak learners that the last gap covers, empty without a gap."""
         check_is_fitted(self)
         return coverage_in_words(self.history_)
-
-    @property
-    def best_iteration_(self) -> int:
-        """Rounds in the model that early stopping kept."""
-        check_is_fitted(self)
-        if not self.early_stopping:
-            raise AttributeError(
-                "best_iteration_ needs early_stopping=True; n_iter_ has the rounds of the model."
-            )
-        return self.n_iter_
-
-    @property
-    def evals_result_(self) -> dict[str, dict[str, list[float]]]:
-        """Objective, and the loss of rows held out or left out, after each round."""
-        check_is_fitted(self)
-        result = {"training": {"objective": [float(of["primal"]) for of in self.history_]}}
-        losses = [of.get("held_out_loss") for of in self.history_]
-        if any(loss is not None for loss in losses):
-            result["held_out"] = {"loss": [float(loss) for loss in losses if loss is not None]}
-        return result
 
     @property
     def feature_importances_(self) -> FloatArray:

@@ -66,7 +66,7 @@ def test_no_rows_are_left_out_of_few_and_the_temperature_is_that_of_folds():
     few = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40])
     assert few.link_ == StageWiseLikelihood().link.sharpened(few.temperature_)
     assert few.max_features_ == 1.0
-    assert "held_out" not in few.evals_result_
+    assert all(record["held_out_loss"] is None for record in few.history_)
     weights = np.arange(40) % 3 + 1.0
     repeated = np.repeat(np.arange(40), weights.astype(int))
     of_weights = StructBoostClassifier(max_iter=5).fit(X[:40], Y[:40], sample_weight=weights)

@@ -191,18 +191,6 @@ def test_no_name_of_the_table_is_one_of_a_face_that_gets_advice_on_it():
         assert not (advised | {*called_class._TARGETS} - {"loss"}) & {*dir(cls)}, name
 
 
-def test_fit_names_its_rounds_and_the_losses_of_early_stopping():
-    face = StructBoostClassifier(max_iter=30, early_stopping=True, random_state=0).fit(X, Y)
-    assert face.best_iteration_ == face.n_iter_
-    result = face.evals_result_
-    assert result["training"]["objective"] == [record["primal"] for record in face.history_]
-    assert result["held_out"]["loss"] == face.validation_losses_[: len(face.history_)]
-    face = StructBoostClassifier(objective="hinge", C=1.0, max_iter=3, tol=0.5).fit(X, Y)
-    assert set(face.evals_result_) == {"training"}
-    with pytest.raises(AttributeError, match="early_stopping=True; n_iter_ has"):
-        face.best_iteration_  # noqa: B018
-
-
 PACKAGES = [
     structboost,
     *(
