@@ -29,8 +29,8 @@ def formulation_of(formulation: str | Formulation) -> Formulation:
     """
     if isinstance(formulation, Formulation):
         return formulation
-    made: Formulation = FORMULATIONS[formulation]()
-    return made
+    chosen: Formulation = FORMULATIONS[formulation]()
+    return chosen
 
 
 def without_objective(trainer: Any) -> Any:
