@@ -173,7 +173,6 @@ class _SequenceForm(Form):
 
     def read(self, X: Any) -> PartTable:
         rows, lengths = self._reader.table(X)
-        self.columns = self._reader.columns
         # Equal values have equal responses, whatever their type.
         return PartTable(rows.astype(np.float64, copy=False), lengths)
 

@@ -57,13 +57,9 @@ def scheme_of_tags(scheme: Any, classes: AnyArray, tags: Sequence[IntArray]) -> 
     return str(scheme)
 
 
-def with_scheme(
-    forbidden: Sequence[tuple[Any, Any]] | None, scheme: str | None, classes: AnyArray
-) -> Sequence[tuple[Any, Any]] | None:
-    """Return the forbidden pairs of tags, those of the scheme included."""
-    if scheme is None:
-        return forbidden
-    return [*(forbidden or ()), *forbidden_by_scheme(classes.tolist(), scheme)]
+def pairs_of_scheme(scheme: str | None, classes: AnyArray) -> list[tuple[Any, Any]]:
+    """Return the pairs of tags that a scheme, if any, forbids."""
+    return [] if scheme is None else forbidden_by_scheme(classes.tolist(), scheme)
 
 
 # Shifts that are tried beside 0.
@@ -292,7 +288,7 @@ class TagPrediction(BoostedFace):
             last = max(first + 1, int(np.searchsorted(ends, start + per_block, side="right")))
             here = slice(start, int(ends[last - 1]))
             tokens = rows[here]
-            if self._reader.is_active:
+            if not is_dense:
                 # A token may have more active features than any in training.
                 of_tokens = self.model_.scorer("token").raw_scores(tokens)
             else:
@@ -300,13 +296,14 @@ class TagPrediction(BoostedFace):
                 of_tokens = self.model_.scores(dense, "token")
             if vectors is not None:
                 of_tokens = of_tokens + self.model_.scores(vectors[here], "vector")
-            of_tokens = of_tokens if factor == 1.0 else factor * of_tokens
             n = last - first
             starts = np.concatenate(([0], ends[first:last] - start)).astype(np.int64)
-            # One row in memory, for all sequences.
+            # One row of transitions in memory, for all sequences.
             steps = np.broadcast_to(transitions, (n, transitions.shape[1]))
-            offsets = {"token": starts, "step": np.arange(n + 1, dtype=np.int64)}
-            scores = StackedParts({"token": of_tokens, "step": steps}, offsets)
+            scores = StackedParts(
+                {"token": of_tokens if factor == 1.0 else factor * of_tokens, "step": steps},
+                {"token": starts, "step": np.arange(n + 1, dtype=np.int64)},
+            )
             # Those of vectors are among the scores of the tokens.
             # The task reads of its inputs only where they are pieces of sequences.
             with examples_numbered(range(first, last)):

@@ -11,6 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
+from structboost.errors import warn_user
 from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
@@ -29,8 +30,8 @@ from structboost.faces.tag_prediction import (
     TagPrediction,
     chosen_offset,
     given_offset,
+    pairs_of_scheme,
     scheme_of_tags,
-    with_scheme,
 )
 from structboost.faces.tokens import (
     RowsReader,
@@ -38,13 +39,6 @@ from structboost.faces.tokens import (
     check_allowed,
     forbidden_indices,
     tag_indices,
-    warn_of_unknown_tags,
-)
-from structboost.faces.trees_of_vectors import (
-    check_kinds,
-    members_on_vectors,
-    scores_of_others,
-    with_trees,
 )
 from structboost.files.archive import DamagedFileError, finite_number
 from structboost.learners.active_feature import ActiveFeatureFamily
@@ -53,12 +47,10 @@ from structboost.linear.chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores
 from structboost.objectives.base import Formulation
 from structboost.objectives.stage_wise import StageWiseRandomField
-from structboost.objectives.values import OF_TREES, SVM, LogLoss, Objective
-from structboost.runtime.called_class import advice
+from structboost.objectives.values import LogLoss, Objective
 from structboost.runtime.fitted_state import committed
-from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, random_folds
-from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
+from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -77,20 +69,17 @@ _RUN, _FEWEST_RUNS = 30, 100
 # Rounds that a model of trees keeps, in terms of the round of the least held-out loss, where that
 # ended training (docs/decisions.md).
 _TIMES_THE_BEST = 2
-# A single sequence is cut into so many runs, of which some are held out.
-_RUNS_OF_ONE = 10
 
 
 @estimator(Objectives)
 class StructBoostTagger(TagPrediction):
     """Tagger of sequences by a boosted first-order chain (:class:`structboost.ChainTask`).
 
-    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, a data frame of
-    pandas, polars or Arrow with a row for each token, or a list of dicts, one for each token, as
-    for scikit-learn's DictVectorizer.  A dict maps names to strings, bools, numbers, lists of
-    strings, vectors of numbers, or dicts of these.  A string makes a binary feature, and so does
-    each string of a list.  Columns of a frame are found by their names, in any order.  Frames with
-    columns of text are read as dicts.  The tags of a sequence are strings, bools or numbers.
+    A sequence is an array (n_tokens, n_features), a sparse matrix of that shape, or a list of
+    dicts, one for each token, as for scikit-learn's DictVectorizer.  A dict maps names to strings,
+    bools, numbers, lists of strings, vectors of numbers, or dicts of these.  A string makes a
+    binary feature, and so does each string of a list.  All vectors of a name have one length.  The
+    tags of a sequence are strings, bools or numbers.
 
     ``X`` is a list, a series or an array of three dimensions, never one table, a dict or a
     generator, which can be read only once.
@@ -136,11 +125,7 @@ class StructBoostTagger(TagPrediction):
         tokens of zeros and ones are single features, priced by one sparse product.  ``"linear"``
         with ``objective="log_loss"`` is one linear function, of such features unchanged and of
         others standardised.  Other families make such tokens dense.  ``"auto"`` with
-        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.  Where tokens have
-        vectors or numbers beside names, ``{"token": "linear", "vector": ["linear", "tree"]}`` grows
-        trees on the numbers: with ``objective="log_loss"`` one linear function is fitted of names,
-        numbers and the scores of trees, which were grown on other sequences.  With ``{"token":
-        "stump", "vector": "tree"}`` single names and trees are boosted together.
+        ``objective="log_loss"`` is ``"linear"`` for such tokens, else trees.
     early_stopping : bool
         Whether to hold out whole sequences, stop when their error has not improved for
         ``n_iter_no_change`` rounds, and keep the best round.  The certificate then refers to the
@@ -155,8 +140,6 @@ class StructBoostTagger(TagPrediction):
     feature_weights_ : ndarray, shape (n_features, n_classes)
         Amount that each feature (row) adds to the score of each tag (column).  Missing unless
         features are 0 and 1 and the weak learners are linear functions or stumps.
-    feature_names_in_ : ndarray of str
-        Names of the columns, if sequences are data frames of numbers.
     outside_offset_ : float
         Amount by which :meth:`predict` lowers the score of the tag O: ``outside_offset``, or what
         was chosen.  It may be set after a fit.
@@ -199,8 +182,7 @@ class StructBoostTagger(TagPrediction):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 200.  To choose C on one
-            sequence alone, it is cut into ten runs, which are then trained as sequences.
+            are held out together to choose C, if there are at least 200.
 
         Raises
         ------
@@ -212,13 +194,6 @@ class StructBoostTagger(TagPrediction):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
-        if isinstance(sample_weight, Sequence) and any(
-            isinstance(one, Sequence | np.ndarray) and np.ndim(one) for one in sample_weight
-        ):
-            raise TypeError(
-                "fit of StructBoostTagger takes X, y, sample_weight, groups by position, and got "
-                f"sequences as sample_weight; {advice('X_dev', ['scheme'])}"
-            )
         checked_objective(self)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
@@ -228,9 +203,14 @@ class StructBoostTagger(TagPrediction):
         lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
         classes, tags = tag_indices(y, lengths)
         scheme = scheme_of_tags(self.scheme, classes, tags)
-        forbidden_indices(self.forbidden, classes)
-        forbidden = forbidden_indices(with_scheme(self.forbidden, scheme, classes), classes)
-        warn_of_unknown_tags(self.forbidden, classes)
+        forbidden = forbidden_indices(self.forbidden, classes)
+        if len(forbidden) < len(self.forbidden or ()):
+            warn_user(
+                "forbidden has pairs with a tag that y does not have, which do nothing.  The tags "
+                f"of y are {shown(classes.tolist())}.",
+                UserWarning,
+            )
+        forbidden += forbidden_indices(pairs_of_scheme(scheme, classes), classes)
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
@@ -258,26 +238,14 @@ class StructBoostTagger(TagPrediction):
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)
 
-        trees = None
-        # Linear functions combine the scores of trees on vectors.
-        if is_linear and "tree" in members_on_vectors(self.weak_learner):
-            rows, trees = self._with_tree_scores(
-                objective, rows, tags, training, weights, of_groups
-            )
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
-        if chooses_C and not held and len(inputs) == 1:
-            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
-            of_pieces = np.ones(len(inputs))
-        elif of_groups is not None:
+        if of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
-        task = ChainTask(
-            len(classes),
-            vectors=len(reader.vector_columns) > 0,
-            forbidden=forbidden,
-        )
+        has_vectors = len(reader.vector_columns) > 0
+        task = ChainTask(len(classes), vectors=has_vectors, forbidden=forbidden)
         of_model = {"classes_": classes, "scheme_": scheme, "outside_offset_": offset or 0.0}
         if len(classes) == 1:
             warn_of_one_class(classes[0].item(), "tag", "tags")
@@ -296,7 +264,6 @@ class StructBoostTagger(TagPrediction):
             offsets.append(chosen_offset(task, classes, held_out))
 
         def read_as_training(_: Any) -> dict[str, Any]:
-            has_vectors = "vector" in task.kinds
             rows = RowsReader(reader.is_active, has_vectors=has_vectors)
             return {**of_model, "_reader": rows}
 
@@ -331,8 +298,6 @@ class StructBoostTagger(TagPrediction):
         fitted = recipe.train(problem)
         if offsets:
             of_model["outside_offset_"] = offsets[-1]
-        if trees is not None:
-            fitted.model = with_trees(fitted.model, trees, len(reader.vector_columns))
         self._keep(task, fitted, **of_model, **_reader_attributes(reader))
         return self
 
@@ -343,13 +308,6 @@ class StructBoostTagger(TagPrediction):
         objective = checked_parameters(self, "linear" if takes_linear else None)
         learners = "linear" if takes_linear else named_learners(self, objective)
         is_linear = objective.fits_linear_function(learners)
-        check_kinds(
-            self.weak_learner,
-            self.objective,
-            has_vectors=len(reader.vector_columns) > 0,
-            is_linear=is_linear,
-            is_svm=isinstance(objective, SVM),
-        )
         checked_choice(self.transitions, "transitions", ("all", "seen"))
         if self.transitions == "seen" and not (
             reader.is_active and objective.name == LOG_LOSS and is_linear
@@ -361,7 +319,10 @@ class StructBoostTagger(TagPrediction):
         return objective, learners
 
     def _linear_settings(
-        self, objective: Objective, reader: TokenReader, choose_offset: Any
+        self,
+        objective: Objective,
+        reader: TokenReader,
+        choose_offset: Any,
     ) -> dict[str, Any]:
         """Return further parameters of the trainer of one linear function."""
         settings: dict[str, Any] = {"active": ["token"] if reader.is_active else ()}
@@ -372,39 +333,6 @@ class StructBoostTagger(TagPrediction):
                 chain_problem, transitions=self.transitions, l1_ratio=float(objective.l1_ratio)
             )
         return settings | {"on_held_out": choose_offset}
-
-    def _with_tree_scores(
-        self,
-        objective: Any,
-        rows: list[Any],
-        tags: Sequence[IntArray],
-        training: Sequence[int],
-        weights: FloatArray,
-        groups: IntArray | None,
-    ) -> tuple[list[Any], StructBoostTagger]:
-        """Grow trees on the vectors, and return the rows with their scores as more columns.
-
-        A sequence gets the scores of trees that were grown on other groups of sequences.
-        """
-        names = ("learning_rate", *OF_TREES)
-        settings = {name: getattr(objective, name) for name in names}
-        settings |= {of: getattr(self, of) for of in ("max_iter", "random_state", "verbose")}
-        vectors = [rows[i][1] for i in training]
-        complete = [[None if tag < 0 else tag for tag in tags[i].tolist()] for i in training]
-
-        def fit(at: Sequence[int]) -> StructBoostTagger:
-            return StructBoostTagger(weak_learner="tree", **settings).fit(
-                [vectors[k] for k in at], [complete[k] for k in at], weights[training][at]
-            )
-
-        of_groups = np.arange(len(rows)) if groups is None else groups
-        n_tags = 1 + max(int(of_input.max(initial=-1)) for of_input in tags)
-        scores = scores_of_others(fit, vectors, of_groups[training], n_tags, self.random_state)
-        out = list(rows)
-        for i, of_input in zip(training, scores, strict=True):
-            columns = [rows[i][1]] if members_on_vectors(self.weak_learner) != {"tree"} else []
-            out[i] = rows[i][0], np.hstack((*columns, of_input))
-        return out, uninterrupted(partial(fit, range(len(training))))
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -422,10 +350,11 @@ class StructBoostTagger(TagPrediction):
             raise DamagedFileError(f"its tokens have {width} features")
         scheme = facts["scheme"]
         scheme = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+        forbidden = forbidden_indices(self.forbidden, classes)
         task = ChainTask(
             len(classes),
             vectors=len(reader.vector_columns) > 0,
-            forbidden=forbidden_indices(with_scheme(self.forbidden, scheme, classes), classes),
+            forbidden=forbidden + forbidden_indices(pairs_of_scheme(scheme, classes), classes),
         )
         if dict(task.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other tags")
@@ -485,8 +414,6 @@ class StructBoostTagger(TagPrediction):
 
 def _takes_active(weak_learner: Any) -> bool:
     """Whether sparse tokens of zeros and ones may stay sparse."""
-    if isinstance(weak_learner, Mapping):
-        return "vector" in weak_learner
     return isinstance(weak_learner, str) and weak_learner in (AUTO, "stump", "linear")
 
 
@@ -500,10 +427,7 @@ def _chooses_C(face: StructBoostTagger, objective: Objective, is_active: bool) -
 def _families(objective: Objective, learners: Any, task: ChainTask, *, is_active: bool) -> Any:
     """Return the weak learners of each kind of parts, or None if they are those of the user."""
     if is_active:
-        by_kind: dict[str, Any] = dict.fromkeys(task.kinds, ActiveFeatureFamily)
-        if "vector" in by_kind:
-            by_kind["vector"] = learners["vector"] if isinstance(learners, Mapping) else learners
-        return by_kind
+        return {kind: learners if kind == "vector" else ActiveFeatureFamily for kind in task.kinds}
     if isinstance(objective, LogLoss) and not isinstance(learners, Mapping):
         # Pairs of tags have one constant feature, on which trees are constants, too.
         return {"token": learners, "step": "stump"}
@@ -539,8 +463,6 @@ def _reader_attributes(reader: TokenReader) -> dict[str, Any]:
     attributes: dict[str, Any] = {"_reader": reader, "n_features_in_": reader.n_features}
     if reader.names is not None:
         attributes["feature_names_"] = reader.names
-    elif reader.columns is not None:
-        attributes["feature_names_in_"] = np.array(reader.columns, object)
     return attributes
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from itertools import chain, count
-from numbers import Number
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import BoolArray, FloatArray, IntArray, ShortArray
-from structboost.errors import warn_user
-from structboost.faces.forms import EXACT, is_real
+from structboost.faces.forms import is_real
 from structboost.validation import shown
 
 # Indices of features, rows of tokens, and the values (n_rows, n_features) that these have.
@@ -76,17 +72,20 @@ class TokenTable:
             rows = np.repeat(np.arange(len(values)), np.diff(entries.indptr))
             np.add.at(values, (rows[inside], at[inside]), entries.data[inside])
             ends = np.concatenate(([0], np.cumsum(~inside)))[entries.indptr]
-            others = entries.data[~inside], entries.indices[~inside]
-            entries = sparse.csr_array((*others, ends.astype(entries.indptr.dtype)), self.shape)
+            outside = entries.data[~inside], entries.indices[~inside]
+            entries = sparse.csr_array((*outside, ends.astype(entries.indptr.dtype)), self.shape)
             entries.has_canonical_format = self.entries.has_canonical_format
+        more: list[tuple[Any, ...]] = []
         for table, rows, of_block in self.blocks:
             at, inside = _places(table, columns)
             if inside.any():
                 values[np.ix_(rows, at[inside])] += of_block[:, inside]
             if not inside.all():
-                outside = np.repeat(rows, (~inside).sum()), np.tile(table[~inside], len(rows))
-                more = sparse.csr_array((of_block[:, ~inside].ravel(), outside), self.shape)
-                entries = sparse.csr_array(entries + more)
+                places = np.repeat(rows, (~inside).sum()), np.tile(table[~inside], len(rows))
+                more.append((of_block[:, ~inside].ravel(), *places))
+        if more:
+            data, rows, at = map(np.concatenate, zip(*more, strict=True))
+            entries = sparse.csr_array(entries + sparse.csr_array((data, (rows, at)), self.shape))
         return canonical(entries), values
 
 
@@ -97,11 +96,6 @@ def canonical(table: sparse.csr_array) -> sparse.csr_array:
         table.sum_duplicates()
         table.eliminate_zeros()
     return table
-
-
-def is_binary(table: sparse.csr_array) -> bool:
-    """Whether all entries are 0 or 1."""
-    return not _is_odd(table.data).any()
 
 
 def _places(features: NDArray[np.integer], columns: IntArray) -> tuple[IntArray, BoolArray]:
@@ -116,10 +110,10 @@ def _is_odd(values: FloatArray) -> BoolArray:
     return np.asarray((values != 0) & (values != 1))
 
 
-# Codes of values: no feature, and neither a string nor 0 or 1.
+# Codes of values: no feature, and neither a string nor a bool.
 _ABSENT, _OTHER = -1, -2
 # Types of values that are read together, or have no hash.
-_NO_KEYS = {float, list, tuple, dict, np.ndarray}
+_NO_KEYS = {float, int, list, tuple, set, dict, np.ndarray}
 # Tokens that are read together, so that their values stay in the cache of the processor.
 _BLOCK = 512
 # Entries that get their last indices together.
@@ -137,9 +131,6 @@ class TokenNames:
     ----------
     names : sequence of str, optional
         Names of the features in their order.  Without them, call :meth:`learn` first.
-    shortest : dict of str to int, optional
-        Length of the shortest vector in training, by name, where there was a shorter one than the
-        longest.
 
     Attributes
     ----------
@@ -147,18 +138,13 @@ class TokenNames:
         Names in ascending order.
     """
 
-    def __init__(
-        self, names: Sequence[str] = (), shortest: Mapping[str, int] | None = None
-    ) -> None:
-        self._set(list(names), shortest or {})
-
-    def _set(self, names: list[str], shortest: Mapping[str, int]) -> None:
-        self.names, self.shortest = names, dict(shortest)
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = list(names)
         self._codes = _Names(self.names, learns=False)
 
-    def __reduce__(self) -> tuple[type[TokenNames], tuple[list[str], dict[str, int]]]:
+    def __reduce__(self) -> tuple[type[TokenNames], tuple[list[str]]]:
         # The codes are found again.
-        return type(self), (self.names, self.shortest)
+        return type(self), (self.names,)
 
     def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> TokenTable:
         """Learn the names, and return the table of all tokens.
@@ -168,21 +154,23 @@ class TokenNames:
         TypeError, ValueError
             If a name is not a string, or a value has another type; the message names the token.
         """
-        reading = _Reading(sequences, _Names([], learns=True), {})
-        table, vectors = reading.table(), reading.vectors()
-        names = list(reading.places)
+        codes = _Names([], learns=True)
+        read = _Reading(sequences, codes).table()
+        names = list(map(str.__str__, codes.places))
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)
-        self._set([names[k] for k in order], reading.shortest())
+        self.__init__([names[k] for k in order])  # type: ignore[misc]
+        entries = read.entries
         # Block by block: numpy makes 64-bit integers of indices first.
-        for first in range(0, len(table.indices), _ENTRIES):
-            block = table.indices[first : first + _ENTRIES]
+        for first in range(0, len(entries.indices), _ENTRIES):
+            block = entries.indices[first : first + _ENTRIES]
             block[:] = new[block]
-        table = sparse.csr_array((table.data, table.indices, table.indptr), table.shape)
-        table.sum_duplicates()
-        blocks = [(new[columns], rows, values) for columns, rows, values in vectors]
-        return TokenTable(table, blocks)
+        entries = sparse.csr_array((entries.data, entries.indices, entries.indptr), entries.shape)
+        entries.sum_duplicates()
+        return TokenTable(
+            entries, [(new[columns], rows, values) for columns, rows, values in read.blocks]
+        )
 
     def table(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> TokenTable:
         """Return the table of all tokens, without names that were not learned.
@@ -190,27 +178,13 @@ class TokenNames:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`learn` does.
+            As :meth:`learn` does, or if numbers were vectors in training, or of another length.
         """
-        reading = _Reading(sequences, self._codes, self.shortest)
-        return TokenTable(reading.table(), reading.vectors())
-
-    def unknown_features(self, token: Mapping[str, Any]) -> list[str]:
-        """Return the names of the features of a token that were not learned."""
-        reading = _Reading([[token]], self._codes, self.shortest)
-        return [
-            key
-            for name, value in token.items()
-            for key, amount in reading._entries(name, value, 0)
-            if amount and key not in reading.places
-        ]
+        return _Reading(sequences, self._codes).table()
 
 
 class _Codes(dict[Any, int]):
-    """Indices of the features of one name by its values, which are added at their first use.
-
-    Values that are equal are one key: 1, 1.0 and True, and those of numpy.
-    """
+    """Indices of the features of one name by its values, which are added at their first use."""
 
     __slots__ = ("name", "names")
 
@@ -218,18 +192,15 @@ class _Codes(dict[Any, int]):
         self.name, self.names = name, names
 
     def __missing__(self, value: Any) -> int:
-        name, place = self.name, self.names.place
-        if not isinstance(name, str) or not isinstance(value, str | bool | np.bool_):
+        if not isinstance(self.name, str) or not isinstance(value, str | bool | np.bool_):
             return _OTHER
+        # A string of another class may have another format.
         if isinstance(value, str):
-            code = place(f"{name}={str.__str__(value)}")
+            code = self.names.place("=".join((self.name, value)))
         else:
-            code, self[False] = place(name), _ABSENT
-            if code < 0 and f"{name}[0]" in self.names.places:  # a vector in training
-                return _OTHER
-            if not value:
-                return _ABSENT
-        if code >= 0:
+            code = self.names.place(self.name)
+            code = code if value else _ABSENT
+        if code >= 0 or not value:
             self[value] = code
         return code
 
@@ -242,400 +213,190 @@ class _Names(dict[Any, _Codes]):
         self.learns = learns
 
     def __missing__(self, name: Any) -> _Codes:
-        codes = _Codes(str.__str__(name) if isinstance(name, str) else name, self)
+        codes = _Codes(name, self)
         if self.learns or len(self) < len(self.places):
             self[name] = codes
         return codes
 
-    def place(self, key: Any) -> int:
+    def place(self, key: str) -> int:
         """Return the index of a feature, a new one if it may be learned, else -1."""
         places = self.places
         return places.setdefault(key, len(places)) if self.learns else places.get(key, _ABSENT)
 
 
+# Rows and values of numbers by the name of their feature.
+_Numbers = dict[str, tuple[list[int], list[Any]]]
+
+
 class _Reading:
     """One pass over the tokens of sequences."""
 
-    def __init__(
-        self, sequences: Sequence[Any], codes: _Names, shortest: Mapping[str, int]
-    ) -> None:
-        self._lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+    def __init__(self, sequences: Sequence[Any], codes: _Names) -> None:
+        self._sequences, self._codes = sequences, codes
         self._tokens = list(chain.from_iterable(sequences))
-        self._codes, self.places, self._shortest = codes, codes.places, shortest
-        # Entries of other values than 1, by row, index and value.
-        self._others: list[tuple[Any, Any, Any]] = []
-        # Vectors of the same length under one name, by name and length.
-        self._vectors: dict[tuple[str, int], list[tuple[Any, Any]]] = defaultdict(list)
-        self._unread: dict[tuple[str, int], list[tuple[int, Any]]] = defaultdict(list)
-        self._lengths_of: dict[str, set[int]] = defaultdict(set)
-        # Names of numbers that were vectors in training, which were warned of.
-        self._scalars: set[str] = set()
+        # Rows and features of strings in lists and dicts.
+        self._texts: list[tuple[int, int]] = []
+        # Features of numbers by their name, and their rows and values in each block of tokens.
+        self._numbers: dict[str, tuple[list[str], list[tuple[IntArray, FloatArray]]]] = {}
 
-    def table(self) -> sparse.csr_array:
+    def table(self) -> TokenTable:
         """Return the table of all tokens."""
-        blocks, counts = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
+        indices, counts = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
         for first in range(0, len(self._tokens), _BLOCK):
             block = self._tokens[first : first + _BLOCK]
-            of_name, rows = self._codes, np.repeat(np.arange(len(block)), [*map(len, block)])
-            are_true = all(value is True for token in block for value in token.values())
-            try:
-                if are_true and {type(name) for token in block for name in token} == {str}:
-                    # Tokens may have many names, which need no codes of their own.
-                    listed = [*map(self._codes.place, chain.from_iterable(block))]
-                elif _NO_KEYS.isdisjoint(map(type, block[0].values())):
-                    listed = [of_name[n][value] for token in block for n, value in token.items()]
-                else:
-                    listed = [
-                        _OTHER if type(value) in _NO_KEYS else of_name[n][value]
-                        for token in block
-                        for n, value in token.items()
-                    ]
-            except TypeError:  # an unhashable value
-                listed = [self._code(*entry) for token in block for entry in token.items()]
-            codes = np.array(listed, np.int32)
-            if are_true or (codes == _OTHER).any():
-                names = [*chain.from_iterable(block)]
-                for k in np.flatnonzero(codes == _ABSENT).tolist() if are_true else ():
-                    self._check_form(names[k])
-                values = [value for token in block for value in token.values()]
-                self._read_others(names, values, np.flatnonzero(codes == _OTHER), first + rows)
-            is_feature = codes >= 0
-            blocks.append(codes[is_feature])
+            codes = self._codes_of(block)
+            rows, is_feature = np.repeat(np.arange(len(block)), [*map(len, block)]), codes >= 0
+            if (codes == _OTHER).any():
+                self._read_others(block, first, rows, codes)
+            indices.append(codes[is_feature])
             counts.append(np.bincount(rows[is_feature], minlength=len(block)))
-            self._read_vectors()
-        indices, indptr = np.concatenate(blocks), np.cumsum(np.concatenate(counts))
-        shape = len(self._tokens), len(self.places)
-        if max(len(indices), *shape) < 2**31:
-            indptr = indptr.astype(np.int32)
-        table = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape)
-        if self._others:
-            at = [np.concatenate(part) for part in zip(*self._others, strict=True)]
-            table = sparse.csr_array(table + sparse.csr_array((at[2], (at[0], at[1])), shape))
-        table.sum_duplicates()
-        return table
+        blocks = [self._block(*of_name) for of_name in self._numbers.values()]
+        columns, ends = np.concatenate(indices), np.cumsum(np.concatenate(counts))
+        shape = len(self._tokens), len(self._codes.places)
+        if max(len(columns), *shape) < 2**31:
+            ends = ends.astype(np.int32)
+        entries = sparse.csr_array((np.ones(len(columns)), columns, ends), shape)
+        if self._texts:
+            places = np.array(self._texts).T
+            more = sparse.csr_array((np.ones(len(self._texts)), (places[0], places[1])), shape)
+            entries = sparse.csr_array(entries + more)
+        entries.sum_duplicates()
+        return TokenTable(entries, blocks)
 
-    def vectors(self) -> list[Block]:
-        """Return the vectors that :meth:`table` read, without columns that were not learned."""
-        out: list[Block] = []
-        for (name, width), blocks in self._vectors.items():
-            keys = [f"{name}[{k}]" for k in range(width)]
-            columns = np.array([self.places.get(key, _ABSENT) for key in keys], np.int32)
-            rows = np.concatenate([np.asarray(of_block, np.int64) for of_block, _ in blocks])
-            values = np.concatenate([of_block for _, of_block in blocks])
-            is_trained = columns >= 0
-            if not self._codes.learns:
-                n_trained = int(is_trained.sum())
-                if f"{name}[{width}]" in self.places:
-                    n_trained = next(k for k in count(width) if f"{name}[{k}]" not in self.places)
-                    if width < self._shortest.get(name, n_trained):
-                        _warn_of_length(name, width, n_trained, "count as 0")
-                elif 0 < n_trained < width:
-                    _warn_of_length(name, width, n_trained, "are not read")
-                elif name in self.places:
-                    _warn_of_form(name, "a vector", "a number")
-            out.append(
-                (columns[is_trained], rows, values if is_trained.all() else values[:, is_trained])
-            )
-        return out
-
-    def shortest(self) -> dict[str, int]:
-        """Return the length of the shortest vector by name, where it is not that of the longest."""
-        return {
-            name: min(of_name) for name, of_name in self._lengths_of.items() if len(of_name) > 1
-        }
-
-    def _check_form(self, name: str) -> None:
-        """Warn if the numbers of a name that is not learned were vectors in training."""
-        is_learned = self._codes.learns or f"{name}[0]" not in self.places
-        if not is_learned and name not in self._scalars:
-            self._scalars.add(name)
-            _warn_of_form(name, "a number", "a vector")
-
-    def _code(self, name: Any, value: Any) -> int:
-        """Return the code of a value, which may be unhashable."""
+    def _codes_of(self, block: Sequence[Mapping[Any, Any]]) -> ShortArray:
+        of_name, values = self._codes, chain.from_iterable(token.values() for token in block)
         try:
-            return self._codes[name][value]
-        except TypeError:
-            return _OTHER
+            if all(value is True for value in values) and {*map(type, chain(*block))} == {str}:
+                # Tokens may have many names, which need no codes of their own.
+                listed = [*map(of_name.place, chain.from_iterable(block))]
+            elif _NO_KEYS.isdisjoint(map(type, block[0].values())):
+                listed = [of_name[n][value] for token in block for n, value in token.items()]
+            else:
+                listed = [
+                    _OTHER if type(value) in _NO_KEYS else of_name[n][value]
+                    for token in block
+                    for n, value in token.items()
+                ]
+        except TypeError:  # a value of another type without a hash
+            listed = [
+                of_name[name][value] if isinstance(value, str | bool) else _OTHER
+                for token in block
+                for name, value in token.items()
+            ]
+        return np.array(listed, np.int32)
+
+    def _block(self, keys: Sequence[str], parts: Sequence[tuple[IntArray, FloatArray]]) -> Block:
+        """Return the numbers of a name, without features that were not learned."""
+        columns = np.array([self._codes.place(key) for key in keys], np.int32)
+        rows, values = map(np.concatenate, zip(*parts, strict=True))
+        is_known = columns >= 0
+        return columns[is_known], rows, values if is_known.all() else values[:, is_known]
 
     def _read_others(
-        self, names: Sequence[Any], values: Sequence[Any], chosen: IntArray, rows: IntArray
+        self, block: Sequence[Any], first: int, rows: IntArray, codes: ShortArray
     ) -> None:
-        """Read entries that are neither strings nor bools, floats of one name together."""
-        floats: dict[Any, list[int]] = defaultdict(list)
-        for k in chosen.tolist():
+        """Read entries that are neither strings nor bools, numbers of one name together."""
+        names = [*chain.from_iterable(block)]
+        numbers: _Numbers = defaultdict(lambda: ([], []))
+        values = [value for token in block for value in token.values()]
+        others = np.flatnonzero(codes == _OTHER)
+        for k, row in zip(others.tolist(), (first + rows[others]).tolist(), strict=True):
             name, value = names[k], values[k]
-            if type(value) is float and isinstance(name, str):
-                floats[name].append(k)
-            elif isinstance(name, str) and _is_vector(value):
-                # An array is made of all of a block.
-                self._unread[str.__str__(name), len(value)].append((int(rows[k]), value))
+            if type(name) is str and (type(value) in (float, int) or _is_vector(value)):
+                at, amounts = numbers[name]
+                at.append(row)
+                amounts.append(value)
             else:
-                self._read_entries(name, value, int(rows[k]))
-        for name, of_name in floats.items():
-            amounts = np.array([values[k] for k in of_name])
-            wrong = np.flatnonzero(~np.isfinite(amounts))
-            if len(wrong):
-                raise self._missing(name, amounts[wrong[0]], int(rows[of_name[wrong[0]]]))
-            place = self._codes.place(str.__str__(name))
-            if place < 0:
-                self._check_form(name)
-            else:
-                self._others.append((rows[of_name], np.full(len(amounts), place), amounts))
+                self._read_entry(row, name, value, numbers)
+        for name, of_name in numbers.items():
+            self._add_numbers(name, *of_name)
 
-    def _read_vectors(self) -> None:
-        """Read the vectors that the tokens of a block have."""
-        for (name, width), vectors in self._unread.items():
-            rows, items = zip(*vectors, strict=True)
-            self._lengths_of[name].add(width)
-            keys = {f"{name}[{j}]" for j in range(width)}
-            for row in rows:
-                for key in keys & self._tokens[row].keys():
-                    if not isinstance(self._tokens[row].get(key, ""), str):
-                        raise self._refused(
-                            row, f"its vector {name!r} and its {key!r} are the same feature",
-                            f"rename {key!r}",
-                        )  # fmt: skip
-            values = _numbers(items)
-            if values is None:
-                for row, item in vectors:
-                    self._read_entries(name, item, row)
-                continue
-            wrong = np.argwhere(~np.isfinite(values))
-            if len(wrong):
-                k, j = wrong[0].tolist()
-                raise self._missing(f"{name}[{j}]", values[k, j], rows[k])
-            if self._codes.learns:
-                for j in range(width):
-                    self._codes.place(f"{name}[{j}]")
-            self._vectors[name, width].append((rows, values))
-        self._unread.clear()
-
-    def _read_entries(self, name: Any, value: Any, row: int) -> None:
-        """Read the features of one entry of a token one by one."""
-        for key, amount in self._entries(name, value, row):
-            place = self._codes.place(key)
-            if place >= 0:
-                self._others.append(([row], [place], [amount]))
-            elif isinstance(value, Number | np.ndarray | np.bool_):
-                self._check_form(key)
-
-    def _entries(self, name: Any, value: Any, row: int) -> Iterator[tuple[str, float]]:
-        """Yield the names and values of the features of one entry of a token."""
+    def _read_entry(self, row: int, name: Any, value: Any, numbers: _Numbers) -> None:
+        """Read strings in lists and dicts, and collect the numbers."""
         if not isinstance(name, str):
-            raise self._refused(row, f"{shown(name)} is not a string")
-        if isinstance(value, str):
-            yield f"{name}={str.__str__(value)}", 1.0
-            return
-        if np.ma.is_masked(value):
-            filled = "filled" if isinstance(value, np.ma.MaskedArray) else "fillna"
-            raise self._refused(
-                row, f"the value of {shown(name)} is masked in part",
-                f"write {name}.{filled}(number), or leave {shown(name)} out",
-            )  # fmt: skip
-        if isinstance(value, np.ndarray) and value.ndim == 0:
-            value = value.item()
-        if value is None:
-            raise self._missing(name, value, row)
-        if isinstance(value, Number | np.bool_) and not isinstance(value, complex):
-            yield name, self._number(name, value, row)
-            return
+            raise self._refused(row, name, value)
         if isinstance(value, Mapping):
             for key, of_key in value.items():
-                if not isinstance(key, str):
-                    raise self._refused(row, f"{shown(key)} in {shown(name)} is not a string")
-                yield from self._entries(f"{name}:{key}", of_key, row)
-            return
-        if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Iterator):
-            items = list(value)
-            if all(isinstance(text, str) for text in items):
-                yield from ((f"{name}={str.__str__(text)}", 1.0) for text in items)
-                return
-            if not isinstance(value, set | frozenset) and all(map(is_real, items)):
-                for k, amount in enumerate(items):
-                    yield f"{name}[{k}]", self._number(f"{name}[{k}]", amount, row)
-                return
-        raise self._refused(row, f"the value of {shown(name)} is {shown(value)}")
+                inner = ":".join((name, key)) if isinstance(key, str) else key
+                self._read_entry(row, inner, of_key, numbers)
+        elif isinstance(value, str | bool | np.bool_) or _are_texts(value):
+            texts = [value] if isinstance(value, str | bool | np.bool_) else value
+            codes = [self._codes[name][text] for text in texts]
+            self._texts += [(row, code) for code in codes if code >= 0]
+        else:
+            at, amounts = numbers[str.__str__(name)]
+            at.append(row)
+            amounts.append(value)
 
-    def _number(self, name: str, value: Any, row: int) -> float:
-        if isinstance(value, int | np.integer) and abs(int(value)) > EXACT:
-            raise self._refused(
-                row, f"the value of {shown(name)} is {shown(value)}, beyond 2**53, where floats "
-                "merge whole numbers", "write it as a string if it is a name",
-            )  # fmt: skip
-        try:
-            amount = float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise self._refused(row, f"the value of {shown(name)} is {shown(value)}") from None
-        if not math.isfinite(amount):
-            raise self._missing(name, value, row)
-        return amount
+    def _add_numbers(self, name: str, rows: Sequence[int], values: Sequence[Any]) -> None:
+        """Add the numbers, or the vectors of equal lengths, that tokens have under a name."""
+        array = _numbers(values)
+        if array is None:
+            if len(values) > 1:
+                for row, value in zip(rows, values, strict=True):
+                    self._add_numbers(name, [row], [value])
+            raise self._refused(rows[0], name, values[0])
+        keys = [name] if array.ndim == 1 else [f"{name}[{j}]" for j in range(array.shape[1])]
+        trained, places = keys, self._codes.places
+        if not self._codes.learns:
+            is_known = [key in places for key in keys]
+            is_longer = array.ndim > 1 and f"{name}[{len(keys)}]" in places
+            if (any(is_known) and (is_longer or not all(is_known))) or (
+                not any(is_known) and (name in places or f"{name}[0]" in places)
+            ):
+                trained = []
+        trained, parts = self._numbers.setdefault(name, (trained, []))
+        if trained != keys:
+            raise ValueError(
+                f"{self._place(rows[0])} has {shown(values[0])} for the feature {name!r}, and "
+                "another token a number, or a vector of another length; give equally many numbers."
+            )
+        parts.append((np.array(rows), array.reshape(len(rows), -1)))
 
-    def _missing(self, name: str, value: Any, row: int) -> ValueError:
-        i, t = self._place_of_row(row)
-        return ValueError(
-            f"X[{i}][{t}] has the value {shown(value)} for the feature {name!r}; leave it out "
-            "where it is missing."
+    def _place(self, row: int) -> str:
+        """Describe a token by the indices of its sequence and in it."""
+        for i, sequence in enumerate(self._sequences):
+            if row < len(sequence):
+                return f"X[{i}][{row}]"
+            row -= len(sequence)
+        raise IndexError(row)
+
+    def _refused(self, row: int, name: Any, value: Any) -> TypeError:
+        return TypeError(
+            f"{self._place(row)} has {shown(value)} for the feature {shown(name)}; give each "
+            "feature a string as its name, and a finite number, a bool, a string, a list of "
+            "strings, a vector of numbers, or a dict of these as its value.  Leave it out where it "
+            "is missing."
         )
-
-    def _place_of_row(self, row: int) -> tuple[int, int]:
-        """Return the indices of sequence and token."""
-        i = int(np.searchsorted(np.cumsum(self._lengths), row, side="right"))
-        return i, row - int(self._lengths[:i].sum())
-
-    def _refused(self, row: int, reason: str, remedy: str = "") -> TypeError:
-        i, t = self._place_of_row(row)
-        remedy = remedy or (
-            "give each feature a string as its name, and a number, a bool, a string, a list of "
-            "strings, a vector of numbers or bools, or a dict of these as its value"
-        )
-        return TypeError(f"X[{i}][{t}] is {shown(self._tokens[row])}; {remedy} ({reason}).")
-
-
-def _warn_of_length(name: str, width: int, n_trained: int, result: str) -> None:
-    warn_user(
-        f"{name!r} of a token has {width} number{'s' * (width > 1)}, and had at most {n_trained} "
-        f"in training.  The others {result}.  Are these vectors of the same kind?",
-        UserWarning,
-    )
-
-
-def _warn_of_form(name: str, form: str, trained: str) -> None:
-    warn_user(
-        f"{name!r} of a token is {form}, and was {trained} in training, so it is not read.  Give "
-        f"{trained}.",
-        UserWarning,
-    )
-
-
-def _numbers(values: Sequence[Any]) -> FloatArray | None:
-    """Return numbers as floats, or None if there are other values or unsafe whole numbers."""
-    if any(isinstance(value, np.ma.MaskedArray) for value in values):
-        return None
-    try:
-        array = np.array(values)
-    except (ValueError, OverflowError):
-        return None
-    if array.dtype.kind not in "iufb" or not array.size:
-        return None
-    # Whole numbers among them may have been rounded; infinite ones are refused later.
-    if (array > EXACT - 1).any() or (array < 1 - EXACT).any():
-        return None
-    return array.astype(np.float64)
 
 
 def _is_vector(value: Any) -> bool:
     """Whether a value looks like a vector of numbers."""
-    if isinstance(value, np.ndarray):
-        return value.ndim == 1 and value.dtype.kind in "iufb" and len(value) > 0
-    if not isinstance(value, list | tuple) or not len(value):
-        return False
-    return is_real(value[0])
+    if type(value) is np.ndarray:
+        return value.dtype.kind in "iufb"
+    return type(value) is list and len(value) > 0 and type(value[0]) is float
 
 
-# Fraction of the tokens from which on "nearly all" of them have nothing that training had.
-_NEARLY_ALL = 0.95
-# Fraction of bare tokens in training below which bare ones need no unknown feature to be strange.
-_RARE = 0.01
-# Names of training among which the nearest is looked for.
-_MOST_NAMES = 5000
+def _are_texts(value: Any) -> bool:
+    """Whether a value is a list of strings, or a set or an array of these."""
+    return (
+        isinstance(value, list | tuple | set | frozenset | np.ndarray)
+        and getattr(value, "ndim", 1) == 1
+        and all(isinstance(text, str) for text in value)
+    )
 
 
-@dataclass(frozen=True)
-class KnownFeatures:
-    """Features of training that distinguish tokens.
-
-    Parameters
-    ----------
-    uninformative : ndarray of int64, shape (n,)
-        Indices of features that no token of training had, or that each one had with the value 1,
-        such as a bias.
-    bare : float
-        Fraction of the tokens of training that had no other features.
-    """
-
-    uninformative: IntArray
-    bare: float
-
-    @classmethod
-    def of(cls, table: Any) -> KnownFeatures:
-        """Learn them from the table of all tokens of training, a TokenTable or an array."""
-        n_tokens, n_features = table.shape
-        if isinstance(table, TokenTable):
-            entries = table.entries
-            n_ones = np.bincount(entries.indices[entries.data == 1], minlength=n_features)
-            n_others = np.bincount(entries.indices[entries.data != 0], minlength=n_features)
-            for columns, _, _ in table.blocks:
-                n_others[columns] += 1
-        else:
-            n_ones, n_others = (table == 1).sum(axis=0), (table != 0).sum(axis=0)
-        uninformative = np.flatnonzero((n_others == 0) | (n_ones == n_tokens)).astype(np.int64)
-        bare = cls(uninformative, 0.0).bare_tokens(table)
-        return cls(uninformative, float(bare.mean()) if n_tokens else 0.0)
-
-    def bare_tokens(self, table: Any) -> BoolArray:
-        """Return which tokens have no feature that distinguishes tokens of training."""
-        is_known = np.ones(table.shape[1], bool)
-        is_known[self.uninformative] = False
-        if not isinstance(table, TokenTable):
-            return np.asarray(~(table[:, is_known] != 0).any(axis=1))
-        entries = table.entries
-        counts = (entries.data != 0).astype(np.int32), entries.indices, entries.indptr
-        has_known = sparse.csr_array(counts, table.shape) @ is_known.astype(np.int32) > 0
-        for columns, rows, _ in table.blocks:
-            has_known[rows] |= bool(is_known[columns].any())
-        return np.asarray(~has_known)
-
-    def warn(
-        self,
-        table: Any,
-        lengths: IntArray,
-        tokens: Sequence[Sequence[Mapping[Any, Any]]] | None,
-        names: TokenNames | None,
-    ) -> None:
-        """Warn if nearly all tokens of an input have nothing that training had.
-
-        ``tokens`` are those of the table if they are dicts, of features with these ``names``.
-        """
-        strange = np.flatnonzero(self.bare_tokens(table))
-        least = _NEARLY_ALL * table.shape[0]
-        if not len(strange) or len(strange) < least:
-            return
-        if tokens is None or names is None:
-            features = [_columns(table, row) for row in strange.tolist()]
-        else:
-            flat = list(chain.from_iterable(tokens))
-            features = [names.unknown_features(flat[row]) for row in strange.tolist()]
-        if self.bare >= _RARE:  # they are strange only where they have other features
-            strange = strange[[bool(of_token) for of_token in features]]
-            features = [of_token for of_token in features if of_token]
-            if not len(strange) or len(strange) < least:
-                return
-        i = int(np.searchsorted(np.cumsum(lengths), strange[0], side="right"))
-        place = f"X[{i}][{strange[0] - lengths[:i].sum()}]"
-        example = _example(features[0], None if tokens is None or names is None else names.names)
-        warn_user(
-            f"{len(strange)} of the {table.shape[0]} tokens of X have nothing that training had: "
-            f"{place} has {example}.  Such tokens get the tags of any "
-            "token.  Give tokens the names, values and features that they had in training.",
-            UserWarning,
-        )
-
-
-def _columns(table: Any, row: int) -> list[str]:
-    """Return the indices of the features of a token."""
-    if not isinstance(table, TokenTable):
-        return list(map(str, np.flatnonzero(table[row])))
-    start, end = table.entries.indptr[row : row + 2]
-    return list(map(str, table.entries.indices[start:end]))
-
-
-def _example(features: Sequence[str], names: Sequence[str] | None) -> str:
-    """Describe the features of a token in words, beside a near one of training."""
-    if not features:
-        return "no feature"
-    if names is None:
-        return f"only features that no token of training had, or each, such as column {features[0]}"
-    plain = {name.casefold(): name for name in names[:_MOST_NAMES]}
-    near = get_close_matches(features[0].casefold(), plain, 1, 0.0)
-    return f"{shown(features[0])}, and training had features such as {shown(plain[near[0]])}"
+def _numbers(values: Sequence[Any]) -> FloatArray | None:
+    """Return finite numbers, or vectors of these, as an array, or None if there are others."""
+    if any(issubclass(of, np.ma.MaskedArray) for of in {*map(type, values)}):
+        return None
+    try:
+        array = np.array(values)
+        if array.dtype.kind == "O" and all(map(is_real, array.flat)):
+            array = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    is_shaped = array.ndim == 1 or (array.ndim == 2 and array.size > 0)
+    if array.dtype.kind not in "iufb" or not is_shaped or not np.isfinite(array).all():
+        return None
+    return array.astype(np.float64)

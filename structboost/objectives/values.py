@@ -294,9 +294,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 
 
 def is_linear(weak_learner: Any) -> bool:
-    """Whether weak learners are one linear function, whatever there is on vectors of tokens."""
-    if isinstance(weak_learner, Mapping) and "vector" in weak_learner:
-        return is_same(weak_learner.get("token"), "linear")
+    """Whether weak learners are one linear function."""
     return is_same(weak_learner, "linear")
 
 

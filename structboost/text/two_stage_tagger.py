@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, PathName, override
 from structboost.errors import ConstantPredictionWarning, ModelFileError
-from structboost.faces.forms import listed_sequences, listed_tags, sequence_of
+from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags
 from structboost.faces.tagger import StructBoostTagger
 from structboost.faces.tokens import tag_indices
 from structboost.files.archive import (
@@ -54,10 +54,9 @@ def read_tokens(X: Any, word: str) -> tuple[list[Any], list[str], IntArray]:
     TypeError or ValueError if a token is no dict, or has no word.
     """
     sequences, words = [], []
-    for i, sequence in enumerate(listed_sequences(X)):
-        tokens = sequence_of(sequence, i)
-        if not isinstance(tokens, list | tuple):
-            raise TypeError(f"X[{i}] is {shown(sequence)}; give a list of dicts.")
+    for i, tokens in enumerate(listed_sequences(X)):
+        if not is_of_dicts(tokens):
+            raise TypeError(f"X[{i}] is {shown(tokens)}; give a list of dicts.")
         for t, token in enumerate(tokens):
             value = token.get(word)
             if not isinstance(value, str):

@@ -102,7 +102,7 @@ class Tags(Kind):
             "names twice": pandas.DataFrame(x, columns=list("aab")),
             "a null": polars.DataFrame(x).with_columns(column_1=None),
         }  # fmt: skip
-        for value in (np.nan, np.inf, 2**60 + 1, 10**400):
+        for value in (np.nan, np.inf, 10**400):
             changed = x.astype(object)
             changed[1, 1] = value
             bad[f"the value {value:.3}" if value < 9 else f"a large {type(value)}"] = changed
@@ -116,7 +116,7 @@ class Tags(Kind):
             "a string": "".join(tags),
             "a dict": dict(enumerate(tags)),
         }
-        for tag in (["N"], 3, b"N", Decimal(1), ("N", 1), np.ones(1), {"N"}, 2**60 + 1):
+        for tag in (["N"], 3, b"N", Decimal(1), ("N", 1), np.ones(1), {"N"}):
             bad[f"{tag} as a tag"] = [tag] * len(tags)
         yield from spoilt(y, bad)
 
@@ -150,9 +150,9 @@ class TagsOfDicts(Tags):
     def _bad(self, x):
         values = {
             "None": None, "NaN": np.nan, "infinite": np.inf, "an object": object(), "bytes": b"x",
-            "complex": 1j, "NA": pandas.NA, "large": 2**60 + 1, "larger": 10**400, "nested": [[1]],
+            "complex": 1j, "NA": pandas.NA, "large": 10**400, "nested": [[1]],
             "mixed": ["x", 1], "a dict": {1: "x"}, "a set": {1, 2}, "an iterator": iter("x"),
-            "infinite inside": [0.5, np.inf], "large inside": [0.5, 2**53 + 1],
+            "infinite inside": [0.5, np.inf],
             "masked inside": np.ma.masked_array([1.0, 9.0], [False, True]),
         }  # fmt: skip
         return {

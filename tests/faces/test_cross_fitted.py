@@ -1,7 +1,6 @@
 """CrossFitted: answers that have not seen the part, of rows, tokens, sets of labels and pairs."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn import config_context
@@ -204,16 +203,6 @@ def test_the_scikit_learn_battery():
 
 
 # -- the same values in any form ------------------------------------------------------------------
-
-
-def test_columns_of_frames_of_tokens_have_names_in_any_order():
-    X, y = chains()
-    frames = [pd.DataFrame(x, columns=["size", "age", "load"]) for x in X]
-    fitted = CrossFitted(LogisticRegression(), folds=2).fit(frames, y)
-    assert fitted.feature_names_in_.tolist() == ["size", "age", "load"]
-    turned = fitted.transform([frame[["load", "size", "age"]] for frame in frames])
-    np.testing.assert_array_equal(turned, fitted.transform(frames))
-    assert not hasattr(fitted.fit(X, y), "feature_names_in_")
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -1,7 +1,5 @@
 """Groups of sequences are never cut where a part is held out."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -90,18 +88,3 @@ def test_groups_that_do_not_fit_are_named(settings, groups, message):
     X, y, _ = documents()
     with pytest.raises(ValueError, match=message):
         StructBoostTagger(**settings).fit(X, y, groups=groups)
-
-
-def test_one_long_sequence_is_cut_into_runs_to_choose_C():
-    X, y, _ = documents()
-    tokens, tags = [token for x in X for token in x], [tag for own in y for tag in own]
-    tags[0] = tags[-1] = "A"
-    tagger = StructBoostTagger().fit([tokens], [tags])
-    borders = np.linspace(0, len(tokens), 11).astype(int).tolist()
-    runs = StructBoostTagger(C=tagger.C_).fit(
-        [tokens[a:b] for a, b in pairwise(borders)], [tags[a:b] for a, b in pairwise(borders)]
-    )
-    assert tagger.objective_ == pytest.approx(runs.objective_, rel=0.01)
-    # Runs inside may begin and end with a tag that the sequence may not.
-    assert "B" in [tags[a] for a in borders[1:-1]]
-    StructBoostTagger(forbidden=[("B", None), (None, "B")]).fit([tokens], [tags])

@@ -15,7 +15,6 @@ from sklearn.utils import get_tags
 
 from structboost import StructBoostTagger
 from structboost.errors import ConstantPredictionWarning
-from structboost.inference import viterbi
 from structboost.objectives import OneSlack
 
 WORDS = {"N": ["dog", "cat", "saw"], "V": ["saw", "ran", "bit"], "D": ["the", "a"]}
@@ -124,47 +123,6 @@ def test_tags_and_probabilities_are_those_of_all_tags_by_the_public_weights(
     assert tagger.feature_importances_.sum() == pytest.approx(1)
 
 
-def rings(n, seed=0):
-    """Tokens whose tag follows from a word, and from whether a point is in a ring."""
-    rng = np.random.default_rng(seed)
-    X, y = [], []
-    for _ in range(n):
-        words, points = rng.integers(30, size=6), rng.normal(size=(6, 2))
-        sizes = (points**2).sum(axis=1)
-        votes = 2.0 * (words % 3 - 1) + np.where((sizes > 0.5) & (sizes < 2.0), 2.0, -2.0)
-        X.append([{"w": str(w), "at": point} for w, point in zip(words, points, strict=True)])
-        y.append(np.where(votes + rng.normal(size=6) > 0, "in", "out").tolist())
-    return X, y
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "weak_learner",
-    [
-        {"token": "linear", "vector": ["linear", "tree"]},
-        {"token": "stump", "vector": "tree"},
-    ],
-    ids=str,
-)
-def test_trees_on_vectors_and_names_of_one_model_add_up(weak_learner, tmp_path):
-    X, y = rings(100)
-    new, tags = rings(150, seed=1)
-    y[3][2] = None
-    tagger = StructBoostTagger(random_state=0, weak_learner=weak_learner).fit(X, y)
-    assert tagger.score(new, tags) > 0.75
-    tagger.save(tmp_path / "tagger")
-    loaded = StructBoostTagger.load(tmp_path / "tagger")
-    assert loaded.predict_marginals(new) == tagger.predict_marginals(new)
-    # The weak learners give the scores that the tags were chosen by.
-    rows, vectors, lengths = tagger._reader.read(new)
-    vector = tagger.model_.members["vector"]
-    scores = tagger.model_.scorer("token").raw_scores(rows)
-    scores = scores + vector.learners.responses(vectors).T @ tagger.model_.matrix("vector")
-    each = np.split(scores, np.cumsum(lengths)[:-1])
-    best = [tagger.classes_[viterbi(rows, tagger.transitions_)].tolist() for rows in each]
-    assert best == tagger.predict(new)
-
-
 def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
     X, y = sentences(30)
     for tagger, tokens in (
@@ -208,8 +166,7 @@ NAMED, TWO_TAGS = [[{"a": 1}, {"a": 2}]], [["D", "N"]]
         ({}, NAMED, [[None, np.nan]], "y has no known tag"),
         ({}, [[["w=a", "b"], ["w=c", "d"]]], TWO_TAGS, "X[0] is"),
         ({}, NAMED, [["x", 2]], "y[0][1] is 2,"),
-        ({}, NAMED, [["A", "A\0"]], "differ only in a null character"),
-        ({}, [[{}, {}]] * 6, TWO_TAGS * 6, "tokens without features"),
+        ({}, [[{}, {}]] * 6, TWO_TAGS * 6, "no tokens with features"),
         ({"forbidden": ["DN"]}, NAMED, TWO_TAGS, "forbidden has 'DN'; give pairs"),
         ({"forbidden": [("D",)]}, NAMED, TWO_TAGS, "forbidden has ('D',); give pairs"),
         ({"transitions": "seen", **HINGE}, NAMED, TWO_TAGS, "transitions is 'seen'"),
@@ -218,17 +175,6 @@ NAMED, TWO_TAGS = [[{"a": 1}, {"a": 2}]], [["D", "N"]]
         (
             {"weak_learner": "active_feature", **HINGE}, forms(sentences(9)[0])[1], sentences(9)[1],
             "'active_feature'",
-        ),
-        ({"weak_learner": {"token": "tree", "vector": "tree"}}, *rings(9), "'token', which is"),
-        ({"weak_learner": {"token": "linear", "vector": "pair"}}, *rings(9), "one linear function"),
-        (
-            {"weak_learner": {"token": "linear", "vector": "tree"}, "objective": "svm"},
-            *rings(9), "one linear function",
-        ),
-        ({"weak_learner": {"token": "linear", "where": "tree"}}, *rings(9), "'where'"),
-        (
-            {"weak_learner": {"token": "linear", "vector": "tree"}}, *sentences(9),
-            "no numbers beside names",
         ),
     ],
 )  # fmt: skip
@@ -240,7 +186,9 @@ def test_what_cannot_be_trained_is_named(parameters, X, y, message):
 def test_forbidden_tags_that_do_not_occur_are_named():
     X, y = NAMED * 2, TWO_TAGS * 2
     tagger = StructBoostTagger(**HINGE, forbidden=[("N", "D"), ("d", None)])
-    with pytest.warns(UserWarning, match=r"forbidden has 'd', .* tags of y are \['D', 'N'\]"):
+    with pytest.warns(
+        UserWarning, match=r"forbidden has pairs with a tag .* tags of y are \['D', 'N'\]"
+    ):
         tagger.fit(X, y)
     assert tagger.predict(X) == y
     with warnings.catch_warnings():
@@ -288,7 +236,7 @@ def test_a_missing_feature_is_named_with_its_sequence_though_others_have_no_tags
     X = list(np.random.default_rng(0).normal(size=(6, 3, 2)))
     X[4][1, 0] = np.nan
     y = [[None] * 3, *[["a", "b", "a"]] * 5]
-    with pytest.raises(ValueError, match=r"X\[4\] has NaN or infinite features for token 1"):
+    with pytest.raises(ValueError, match=r"X\[4\]\[1\] has NaN or infinite features"):
         StructBoostTagger().fit(X, y)
 
 

@@ -139,7 +139,7 @@ def test_a_default_fit_that_ends_too_early_warns_with_the_remedy(monkeypatch):
     [
         ({}, "linear"),
         ({"objective": "hinge", "C": 10.0}, "stump"),
-        ({"weak_learner": {"token": "stump", "vector": "tree"}, "max_iter": 2}, "stump, tree"),
+        ({"weak_learner": "stump", "max_iter": 2}, "stump"),
     ],
     ids=str,
 )
