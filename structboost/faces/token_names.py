@@ -225,7 +225,7 @@ class _Names(dict[Any, _Codes]):
 
 
 # Rows and values of numbers by the name of their feature.
-_Numbers = dict[str, tuple[list[int], list[Any]]]
+_Amounts = dict[str, tuple[list[int], list[Any]]]
 
 
 class _Reading:
@@ -237,7 +237,7 @@ class _Reading:
         # Rows and features of strings in lists and dicts.
         self._texts: list[tuple[int, int]] = []
         # Features of numbers by their name, and their rows and values in each block of tokens.
-        self._numbers: dict[str, tuple[list[str], list[tuple[IntArray, FloatArray]]]] = {}
+        self._amounts: dict[str, tuple[list[str], list[tuple[IntArray, FloatArray]]]] = {}
 
     def table(self) -> TokenTable:
         """Return the table of all tokens."""
@@ -250,7 +250,7 @@ class _Reading:
                 self._read_others(block, first, rows, codes)
             indices.append(codes[is_feature])
             counts.append(np.bincount(rows[is_feature], minlength=len(block)))
-        blocks = [self._block(*of_name) for of_name in self._numbers.values()]
+        blocks = [self._block(*of_name) for of_name in self._amounts.values()]
         columns, ends = np.concatenate(indices), np.cumsum(np.concatenate(counts))
         shape = len(self._tokens), len(self._codes.places)
         if max(len(columns), *shape) < 2**31:
@@ -297,39 +297,39 @@ class _Reading:
     ) -> None:
         """Read entries that are neither strings nor bools, numbers of one name together."""
         names = [*chain.from_iterable(block)]
-        numbers: _Numbers = defaultdict(lambda: ([], []))
+        amounts: _Amounts = defaultdict(lambda: ([], []))
         values = [value for token in block for value in token.values()]
         others = np.flatnonzero(codes == _OTHER)
         for k, row in zip(others.tolist(), (first + rows[others]).tolist(), strict=True):
             name, value = names[k], values[k]
             if type(name) is str and (type(value) in (float, int) or _is_vector(value)):
-                at, amounts = numbers[name]
+                at, entries = amounts[name]
                 at.append(row)
-                amounts.append(value)
+                entries.append(value)
             else:
-                self._read_entry(row, name, value, numbers)
-        for name, of_name in numbers.items():
+                self._read_entry(row, name, value, amounts)
+        for name, of_name in amounts.items():
             self._add_numbers(name, *of_name)
 
-    def _read_entry(self, row: int, name: Any, value: Any, numbers: _Numbers) -> None:
-        """Read strings in lists and dicts, and collect the numbers."""
+    def _read_entry(self, row: int, name: Any, value: Any, amounts: _Amounts) -> None:
+        """Read strings in lists and dicts, and collect the amounts."""
         if not isinstance(name, str):
             raise self._refused(row, name, value)
         if isinstance(value, Mapping):
             for key, of_key in value.items():
                 inner = ":".join((name, key)) if isinstance(key, str) else key
-                self._read_entry(row, inner, of_key, numbers)
+                self._read_entry(row, inner, of_key, amounts)
         elif isinstance(value, str | bool | np.bool_) or _are_texts(value):
             texts = [value] if isinstance(value, str | bool | np.bool_) else value
             codes = [self._codes[name][text] for text in texts]
             self._texts += [(row, code) for code in codes if code >= 0]
         else:
-            at, amounts = numbers[str.__str__(name)]
+            at, entries = amounts[str.__str__(name)]
             at.append(row)
-            amounts.append(value)
+            entries.append(value)
 
     def _add_numbers(self, name: str, rows: Sequence[int], values: Sequence[Any]) -> None:
-        """Add the numbers, or the vectors of equal lengths, that tokens have under a name."""
+        """Add the amounts, or the vectors of equal lengths, that tokens have under a name."""
         array = _numbers(values)
         if array is None:
             if len(values) > 1:
@@ -345,11 +345,11 @@ class _Reading:
                 not any(is_known) and (name in places or f"{name}[0]" in places)
             ):
                 trained = []
-        trained, parts = self._numbers.setdefault(name, (trained, []))
+        trained, parts = self._amounts.setdefault(name, (trained, []))
         if trained != keys:
             raise ValueError(
                 f"{self._place(rows[0])} has {shown(values[0])} for the feature {name!r}, and "
-                "another token a number, or a vector of another length; give equally many numbers."
+                "another token a number, or a vector of another length; give equally many amounts."
             )
         parts.append((np.array(rows), array.reshape(len(rows), -1)))
 
@@ -365,13 +365,13 @@ class _Reading:
         return TypeError(
             f"{self._place(row)} has {shown(value)} for the feature {shown(name)}; give each "
             "feature a string as its name, and a finite number, a bool, a string, a list of "
-            "strings, a vector of numbers, or a dict of these as its value.  Leave it out where it "
+            "strings, a vector of amounts, or a dict of these as its value.  Leave it out where it "
             "is missing."
         )
 
 
 def _is_vector(value: Any) -> bool:
-    """Whether a value looks like a vector of numbers."""
+    """Whether a value looks like a vector of amounts."""
     if type(value) is np.ndarray:
         return value.dtype.kind in "iufb"
     return type(value) is list and len(value) > 0 and type(value[0]) is float
@@ -387,7 +387,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _numbers(values: Sequence[Any]) -> FloatArray | None:
-    """Return finite numbers, or vectors of these, as an array, or None if there are others."""
+    """Return finite amounts, or vectors of these, as an array, or None if there are others."""
     if any(issubclass(of, np.ma.MaskedArray) for of in {*map(type, values)}):
         return None
     try:

@@ -196,11 +196,11 @@ class TokenReader:
             self.n_features = table.shape[1]
             self.bare = float(is_bare.mean()) if len(is_bare) else 1.0
         elif len(is_bare) and self.bare < _RARE and is_bare.mean() >= _NEARLY_ALL:
-            known = "" if self.names is None else f", such as {shown(self.names[:3])}"
+            examples = "" if self.names is None else f", such as {shown(self.names[:3])}"
             warn_user(
                 f"{is_bare.sum()} of the {len(is_bare)} tokens of X have no feature that training "
                 f"had, such as {_place(int(is_bare.argmax()), lengths)}.  They get the tags of any "
-                f"token.  Give tokens the names and values that they had in training{known}.",
+                f"token.  Give tokens the names and values that they had in training{examples}.",
                 UserWarning,
             )
         return table, lengths
@@ -278,17 +278,17 @@ def tag_indices(
     """
     flat = [*chain.from_iterable(listed_tags(y, lengths))]
     if classes is None:
-        known = [k for k, tag in enumerate(flat) if tag is not None]
-        if not known:
+        tagged = [k for k, tag in enumerate(flat) if tag is not None]
+        if not tagged:
             raise ValueError("y has no known tag; give the tags of some tokens.")
-        are_texts = [isinstance(flat[k], str) for k in known]
+        are_texts = [isinstance(flat[k], str) for k in tagged]
         if not all(are_texts) and any(are_texts):
-            k, first = known[are_texts.index(not are_texts[0])], flat[known[0]]
+            k, first = tagged[are_texts.index(not are_texts[0])], flat[tagged[0]]
             raise ValueError(
                 f"y{_place(k, np.array(lengths))[1:]} is {shown(flat[k])}, and another tag is "
                 f"{shown(first)}; give only strings or only numbers."
             )
-        classes = np.array(sorted({flat[k] for k in known}))
+        classes = np.array(sorted({flat[k] for k in tagged}))
     place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
     indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
     return classes, np.split(indices, np.cumsum(lengths)[:-1])
