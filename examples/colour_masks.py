@@ -1,8 +1,8 @@
 """Turn masks of colours into masks of class numbers, which ``structboost segment`` reads.
 
 ``python examples/colour_masks.py classes.txt colours masks`` reads lines ``R G B NAME``.  It writes
-the pictures of the folder ``colours`` to the folder ``masks``, with the colours as their palette,
-and ``masks/classes.txt`` with lines ``INDEX NAME`` for ``--classes``.  The name "void" is 255.
+the pictures of the folder ``colours`` to the folder ``masks``, and ``masks/classes.txt`` with lines
+``INDEX NAME`` for ``--classes``.  The name "void" is 255.
 """
 
 import argparse
@@ -23,8 +23,6 @@ def main(table: str, colours: str, masks: str) -> None:
     names = [row[3].strip() for row in rows]
     classes = [name for name in names if name != "void"]
     values = [VOID if name == "void" else classes.index(name) for name in names]
-    shown = [colour for colour, name in zip(palette, names, strict=True) if name != "void"]
-    shown += [(0, 0, 0)] * (VOID + 1 - len(shown))  # Pillow drops values beyond the palette
     for path in sorted(Path(colours).glob("*.png")):
         picture = read_photograph(path)
         mask = np.full(picture.shape[:2], VOID, np.uint8)
@@ -36,7 +34,7 @@ def main(table: str, colours: str, masks: str) -> None:
         if not known.all():
             colour = picture[~known][0].tolist()
             raise SystemExit(f"{path} has the colour {colour}, which is not in {table}.")
-        write_png(Path(masks) / path.name, mask, shown)
+        write_png(Path(masks) / path.name, mask)
     text = "".join(f"{index} {name}\n" for index, name in enumerate(classes))
     (Path(masks) / "classes.txt").write_text(text)
 

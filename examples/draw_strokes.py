@@ -47,7 +47,7 @@ class Strokes:
     def update(self):
         """Segment, if there are strokes of both kinds."""
         has_both = {1, 2} <= set(np.unique(self.drawn[-1]).tolist())
-        self.mask = self.segmenter.segment(self.prepared, self.drawn[-1])[0] if has_both else None
+        self.mask = self.segmenter.segment(self.prepared, self.drawn[-1]) if has_both else None
 
     def picture(self):
         """Draw the outline and the strokes on the photograph."""

@@ -1,6 +1,6 @@
 """Draw the picture of the README: a tracked frame, a cut-out, the shape of a feature, a route.
 
-``python examples/readme_picture.py PICTURE.png`` needs matplotlib, and about a minute.
+``python -m examples.readme_picture PICTURE.png`` needs matplotlib, and about a minute.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from matplotlib.axes import Axes
 from skimage import data
 from sklearn.datasets import load_wine
 
+from examples.synthetic_clip import make_synthetic_clip
 from structboost import PredictThenOptimize, ShapeDisplay, StructBoostClassifier
 from structboost.decisions import GridPath
 from structboost.segmentation import StrokeSegmenter, draw_segmentation
-from structboost.tracking import StructBoostTracker, draw_box, make_synthetic_clip
+from structboost.tracking import StructBoostTracker, draw_box
 
 
 def draw_tracked_frame(axis: Axes) -> None:

@@ -1,10 +1,8 @@
 """Learn to segment images: train, save, load, segment, score, draw.
 
-``python examples/segment_images.py`` takes synthetic images, and needs about half a minute.
-
-``python examples/segment_images.py --images FOLDER --masks FOLDER`` takes photographs and their
-masks, which have the same names.  The first of every five is held out to score the model, which is
-trained on the others.
+``python examples/segment_images.py IMAGES MASKS`` takes two folders, whose files have the same
+names, such as those that ``python examples/synthetic_images.py FOLDER`` writes.  The first of every
+five is held out to score the model, which is trained on the others.
 """
 
 from __future__ import annotations
@@ -19,8 +17,7 @@ from structboost.segmentation import (
     SegmentationScores,
     Segmenter,
     confusion,
-    contact_sheet,
-    make_synthetic_images,
+    draw_segmentation,
     read_folder,
     write_png,
 )
@@ -28,22 +25,10 @@ from structboost.segmentation import (
 
 def read_pairs(images: str, masks: str) -> tuple[list[Any], list[Any]]:
     """Read photographs and masks to train on, and those that are held out."""
-    folder = read_folder(images, masks)
-    for problem in folder.problems:
-        print(f"left out: {problem}")
-    pairs = [(pair.image, pair.mask) for pair in folder.images]
+    pairs = [(pair.image, pair.mask) for pair in read_folder(images, masks).images]
     if len(pairs) < 4:
         raise ImageFileError(f"{images} has {len(pairs)} photographs with masks; give at least 4.")
     return [pair for i, pair in enumerate(pairs) if i % 5], pairs[::5]
-
-
-def synthetic_pairs() -> tuple[list[Any], list[Any]]:
-    """Make images and masks to train on, and others to score the model."""
-    train, test = make_synthetic_images(24), make_synthetic_images(6, random_state=1)
-    print(train.name)
-    return list(zip(train.images, train.masks, strict=True)), list(
-        zip(test.images, test.masks, strict=True)
-    )
 
 
 def main(train: list[Any], test: list[Any]) -> None:
@@ -66,23 +51,18 @@ def main(train: list[Any], test: list[Any]) -> None:
     )
     print({name: round(value, 3) for name, value in scores.as_record().items()})
 
-    rows = [
-        (f"image {i}", image, {"truth": truth, "predicted": mask})
-        for i, ((image, truth), mask) in enumerate(zip(test, predicted, strict=True))
-    ]
-    write_png(folder / "sheet.png", contact_sheet(rows))
-    print(f"model and contact sheet are in {folder}")
+    for i, ((image, _), mask) in enumerate(zip(test, predicted, strict=True)):
+        write_png(folder / f"{i}.png", draw_segmentation(image, mask, segmenter.n_labels_))
+    print(f"model and pictures are in {folder}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Learn to segment images.")
-    parser.add_argument("--images", metavar="FOLDER", help="photographs, with --masks")
-    parser.add_argument("--masks", metavar="FOLDER", help="a mask for each, with --images")
+    parser.add_argument("images", metavar="IMAGES", help="folder of photographs")
+    parser.add_argument("masks", metavar="MASKS", help="folder of masks")
     given = parser.parse_args()
-    if (given.images is None) != (given.masks is None):
-        parser.error("--images and --masks go together; give both folders, or neither")
     try:
-        pairs = synthetic_pairs() if given.images is None else read_pairs(given.images, given.masks)
+        pairs = read_pairs(given.images, given.masks)
     except ImageFileError as error:
         parser.error(str(error))
     main(*pairs)

@@ -1,22 +1,18 @@
 """Follow an object through a video, from Python.
 
-``python examples/track_video.py VIDEO X,Y,W,H`` writes ``tracked.mp4``; without arguments a
-synthetic clip is tracked. The command ``structboost track`` does the same and writes more.
+``python examples/track_video.py VIDEO`` lets you draw the object's box in the first frame, and
+writes ``tracked.mp4``; ``VIDEO X,Y,W,H`` needs no window.  The command ``structboost track`` writes
+more.
 """
 
 from __future__ import annotations
 
 import argparse
 
+import cv2
 import numpy as np
 
-from structboost.tracking import (
-    StructBoostTracker,
-    VideoWriter,
-    draw_box,
-    make_synthetic_clip,
-    open_frames,
-)
+from structboost.tracking import StructBoostTracker, VideoWriter, draw_box, open_frames
 
 
 def box_of(text: str) -> np.ndarray:
@@ -27,18 +23,14 @@ def box_of(text: str) -> np.ndarray:
     return box
 
 
-def main(video: str | None, box: np.ndarray | None) -> None:
+def main(video: str, box: np.ndarray | None) -> None:
     """Track, draw and write."""
-    if video is not None:
-        source = open_frames(video)
-    else:
-        clip = make_synthetic_clip()
-        source, box = enumerate(clip.frames), clip.boxes[0]
-
     tracker = StructBoostTracker()
     with VideoWriter("tracked.mp4") as writer:
-        for number, frame in source:
-            if number == 0:
+        for index, frame in open_frames(video):
+            if index == 0:
+                if box is None:
+                    box = np.array(cv2.selectROI("draw a box, then Enter", frame[..., ::-1]), float)
                 tracker.init(frame, box)
             else:
                 box = tracker.update(frame)
@@ -50,10 +42,8 @@ def main(video: str | None, box: np.ndarray | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Follow an object; without VIDEO, in a clip.")
-    parser.add_argument("video", nargs="?", metavar="VIDEO", help="file of a video")
+    parser = argparse.ArgumentParser(description="Follow an object.")
+    parser.add_argument("video", metavar="VIDEO", help="file of a video, or folder of images")
     parser.add_argument("box", nargs="?", type=box_of, metavar="X,Y,W,H", help="in frame 0")
     given = parser.parse_args()
-    if given.video is not None and given.box is None:
-        parser.error("VIDEO needs the box of the object in its first frame, X,Y,W,H")
     main(given.video, given.box)

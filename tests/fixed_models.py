@@ -230,8 +230,8 @@ def linear(problem):
 
 
 def tracked(name, **parameters):
+    from examples.synthetic_clip import make_synthetic_clip
     from structboost import tracking
-    from structboost.tracking.synthetic_clip import make_synthetic_clip
 
     clip = make_synthetic_clip(12)
     tracker = getattr(tracking, name)(**parameters)
@@ -243,21 +243,14 @@ def tracked(name, **parameters):
     }
 
 
-def segmented(scribbled=False):
-    from structboost.segmentation.segmenter import Segmenter
-    from structboost.segmentation.synthetic_images import make_synthetic_images
+def segmented():
+    from examples.synthetic_images import make_synthetic_images
+    from structboost.segmentation import Segmenter
 
     made = make_synthetic_images(8)
-    strokes = made.scribbles if scribbled else [None] * 8
-    model = Segmenter(n_segments=80, C=1.0).fit(
-        made.images[:6], made.masks[:6], made.scribbles[:6] if scribbled else None
-    )
-    masks = [
-        model.predict(image, stroke)
-        for image, stroke in zip(made.images[6:], strokes[6:], strict=True)
-    ]
+    model = Segmenter(n_segments=80, C=1.0).fit(made.images[:6], made.masks[:6])
     return {
-        "masks": np.array(masks),
+        "masks": np.array([model.predict(image) for image in made.images[6:]]),
         "primal": np.array([record["primal"] for record in model.history_]),
     }
 
@@ -334,7 +327,6 @@ def fixed_models():
         "linear chain": lambda: linear(chains()),
         "StructBoostTracker": lambda: tracked("StructBoostTracker"),
         "segmenter": segmented,
-        "segmenter scribbles": lambda: segmented(scribbled=True),
     }
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,22 +28,20 @@ from structboost.segmentation.crf import (
 )
 from structboost.segmentation.descriptors import (
     DescribedImage,
-    Describing,
+    describe,
     label_counts,
     word_histograms,
 )
-from structboost.segmentation.image_files import ReadWhenUsed, read_mask, resized_mask, shrink_to
 from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.masks import n_labels_of
-from structboost.segmentation.scores import break_even
 from structboost.segmentation.scribbles import (
     scribble_features,
     scribble_log_probabilities,
     scribbled_labels,
 )
 from structboost.segmentation.unaries import combine, fit_unaries
+from structboost.vision.images import ReadWhenUsed, read_mask, resized_mask, shrink_to
 
-CACHE = Path(".bench") / "features"
 N_SEGMENTS, LONGEST = 300, 512
 BOOSTING_ROUNDS, BOOSTING_ROWS = 1000, 10_000  # of AdaBoost alone; section 4.5
 # On standardised histograms; the paper has 1e2..1e7 on its own scale.
@@ -225,23 +222,34 @@ def _scores(test, labels, margins_of):
         pairs = [(margins_of(i), drawn) for i, drawn in enumerate(test.labels_of_strokes())]
         margins = [m if g is None else np.where(g < 0, m, 1e9 * (2 * g - 1)) for m, g in pairs]
         stacked = np.concatenate(counts)
-        weights = stacked.sum(axis=1)
-        result["precision_recall"] = break_even(stacked, np.concatenate(margins), weights)
+        result["precision_recall"] = break_even(stacked, np.concatenate(margins))
         each = zip(counts, labels, strict=True)
         result["by_image"] = [superpixel_scores([c], [own]).mean_iou for c, own in each]
     return result
 
 
+def break_even(counts, margins):
+    """Precision where as many pixels are selected as are foreground, and so it equals recall.
+
+    ``counts`` has the background and foreground pixels of each superpixel (Fulkerson et al., ICCV
+    2009; Table 6 of StructBoost).
+    """
+    order = np.argsort(-margins, kind="stable")
+    sums = np.cumsum(np.column_stack((counts.sum(axis=1), counts[:, 1]))[order], axis=0)
+    taken, hit = np.vstack((np.zeros(2), sums)).T
+    return float(np.interp(hit[-1], taken, hit) / hit[-1])
+
+
 @lru_cache(maxsize=4)
 def images(photographs, root, part):
-    """A part of a set, described; features are kept in ``.bench/features`` of this directory."""
+    """A part of a set, described."""
     parts = read_split(root / "split.txt")
     folders = (root / "images", root / "masks")
-    whole = read_folder(*folders, foreground=photographs.foreground, strict=True).images
+    whole = read_folder(*folders, foreground=photographs.foreground).images
     n_labels = n_labels_of(set().union(*(np.unique(image.mask).tolist() for image in whole)))
     read = [image for image in whole if parts.get(image.name) == part]
     shrunk = ReadWhenUsed(read, lambda image: shrink_to(image.image, LONGEST))
-    described = list(Describing(N_SEGMENTS, folder=CACHE).in_turn(shrunk, 1))
+    described = [describe(image, N_SEGMENTS) for image in shrunk]
     counts = [
         label_counts(d.labels, resized_mask(image.mask, d.labels.shape), n_labels)
         for d, image in zip(described, read, strict=True)

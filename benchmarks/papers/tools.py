@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.papers.segmentation import CACHE
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.pages import across, blocks
 from benchmarks.runner.protocol import cpu_timed
@@ -19,11 +18,10 @@ from benchmarks.runner.records import lookup, pick
 from benchmarks.runner.targets import all_of, each
 from structboost import StructBoostClassifier
 from structboost.segmentation import OwnUnaries, Segmenter, StrokeSegmenter, read_folder, read_split
-from structboost.segmentation.image_files import read_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import BACKGROUND, OBJECT
 from structboost.segmentation.unaries import UnarySettings
-from structboost.vision.images import swapped_channels
+from structboost.vision.images import read_mask, swapped_channels
 
 OWN_CLASSIFIER, FOREST, BUILT_IN = "StructBoostClassifier", "forest and linear", "built in"
 N_PHOTOGRAPHS = 30
@@ -49,7 +47,7 @@ def with_own_unaries(source, unaries, *, case, seed):
     root = source.folder / "segmentation" / case
     parts = [drawn(root, part, N_PHOTOGRAPHS, seed) for part in ("train", "test")]
     train, test = (([one.image for one in p], [one.mask for one in p]) for p in parts)
-    segmenter = Segmenter(C=0.3, unaries=unaries(seed), random_state=seed, cache=CACHE)
+    segmenter = Segmenter(C=0.3, unaries=unaries(seed), random_state=seed)
     return {"value": segmenter.fit(*train).score(*test)}
 
 
@@ -75,7 +73,7 @@ def drawn(root, part, n, seed):
     names = [name for name, own in parts.items() if part in (own, None)]
     chosen = np.random.default_rng(seed).permutation(len(names))[:n]
     sorted_names = [names[index] for index in sorted(chosen)]
-    return read_folder(root / "images", root / "masks", names=sorted_names, strict=True).images
+    return read_folder(root / "images", root / "masks", names=sorted_names).images
 
 
 def made_strokes(mask, random):

@@ -2,9 +2,7 @@
 
 import ctypes
 import operator
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -17,44 +15,25 @@ from benchmarks.runner.protocol import timed
 from benchmarks.runner.records import by, grouped, lookup, mean, median, most, pick
 from benchmarks.runner.targets import all_of, each, reach
 from structboost.tracking import BoxTracker, StructBoostTracker, open_frames
-from structboost.tracking.tracks import evaluate, read_boxes, track_frames, warm_up
+from structboost.tracking.tracks import evaluate, read_boxes, track_objects, warm_up
 from structboost.vision.images import as_rgb, swapped_channels
 
 NAMES = ("coke", "tiger1", "girl", "sylv", "couple", "deer", "motorrolling")
 FILES = {name: (f"tracking/{name}",) for name in NAMES}
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """Frames with the true box of each, NaN where it is unknown."""
-
-    name: str
-    folder: Path
-    truth: np.ndarray  # shape (n_frames, 4)
-
-    def frames(self):
-        """All frames, decoded."""
-        with open_frames(self.folder) as source:
-            return [image for _, image in source]
-
-
-def load_sequence(name, data_dir):
-    """Read a sequence's boxes from ``tracking/NAME``."""
-    folder = data_dir / "tracking" / name
-    return Sequence(name, folder, read_boxes(folder / "groundtruth.txt"))
-
-
-def track(sequence, tracker, seed):
+def track(folder, tracker, seed):
     """Boxes of all frames from the true first one, and what they took; on one thread."""
-    frames = sequence.frames()
+    frames = [image for _, image in open_frames(folder)]
+    truth = read_boxes(folder / "groundtruth.txt")  # NaN where it is unknown
     threads = cv2.getNumThreads()
     try:
         cv2.setNumThreads(1)
-        boxes, facts = tracker(frames, sequence.truth[0], seed)
+        boxes, facts = tracker(frames, truth[0], seed)
     finally:
         cv2.setNumThreads(threads)
     # Over the frames after the first whose truth is known.
-    measures = evaluate(boxes[1:], sequence.truth[1:])
+    measures = evaluate(boxes[1:], truth[1:])
     return {
         **{"boxes": np.round(boxes, 3), **facts, "value": measures.mean_overlap},
         **{"centre_error": measures.mean_centre_error, "success_auc": measures.success_auc},
@@ -65,7 +44,7 @@ def track(sequence, tracker, seed):
 def _by_ours(new_tracker, frames, box, seed):
     tracker = new_tracker(random_state=seed)
     warm_up(tracker)
-    tracked = track_frames(tracker, enumerate(frames), box)
+    (tracked,) = track_objects([tracker], enumerate(frames), [box])
     if tracked.interrupted:
         raise KeyboardInterrupt
     updates = tracked.latencies[1:]
@@ -115,7 +94,7 @@ def cases(source, learner):
 
 
 def on_sequence(source, tracker, *, seed):
-    return track(load_sequence(source.name, source.folder), tracker, seed)
+    return track(source.folder / "tracking" / source.name, tracker, seed)
 
 
 EXPERIMENTS = [

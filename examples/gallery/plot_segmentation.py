@@ -8,12 +8,12 @@ find the best labelling.
 
 import matplotlib.pyplot as plt
 
+from examples.synthetic_images import make_synthetic_images
 from structboost.segmentation import (
     SegmentationScores,
     Segmenter,
     confusion,
     draw_segmentation,
-    make_synthetic_images,
 )
 
 train, test = make_synthetic_images(8), make_synthetic_images(3, random_state=1)

@@ -9,7 +9,8 @@ is lost.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from structboost.tracking import StructBoostTracker, draw_box, evaluate, make_synthetic_clip
+from examples.synthetic_clip import make_synthetic_clip
+from structboost.tracking import StructBoostTracker, draw_box, evaluate
 
 clip = make_synthetic_clip(60)
 tracker = StructBoostTracker(random_state=0)

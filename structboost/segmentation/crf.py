@@ -170,11 +170,11 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> Sin
     return np.asarray(np.maximum(np.column_stack(columns), 0.0), np.float32)
 
 
-def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, BoolArray]:
+def true_labels(counts: IntArray) -> tuple[TrueLabels, BoolArray]:
     """Return the true labels of all superpixels that are not void, and a mask of them.
 
-    With ``by_area`` a wrong label costs the margin in pixels of the true label over the next one,
-    relative to the mean size of the superpixels.  Otherwise it costs 1, the Hamming loss (26).
+    A wrong label costs the margin in pixels of the true label over the next one, relative to the
+    mean size of the superpixels.
     """
     n_pixels = counts.sum(axis=1)
     labelled = n_pixels > 0
@@ -182,7 +182,7 @@ def true_labels(counts: IntArray, *, by_area: bool = True) -> tuple[TrueLabels, 
     mean_size = n_pixels.sum() / max(len(ranked), 1)
     areas = (ranked[:, -1] - ranked[:, -2]) / max(mean_size, 1.0)
     labels = np.argmax(counts[labelled], axis=1).astype(np.int64)
-    return TrueLabels(labels, areas if by_area else np.ones(len(labels))), labelled
+    return TrueLabels(labels, areas), labelled
 
 
 def _likeness(differences: AnyArray) -> FloatArray:
@@ -312,13 +312,15 @@ def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]
     return float(np.exp(minimize_scalar(loss, bounds=_LOG_FACTORS, method="bounded").x))
 
 
-LEARNERS = ("structboost", "ssvm")
-LINEAR_AND_STUMP = "linear_and_stump"
-WEAK_LEARNERS = (LINEAR_AND_STUMP, "stump", "tree")
+LINEAR_AND_STUMP, STUMP, SSVM = LEARNERS = ("linear_and_stump", "stump", "ssvm")
 CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 CANDIDATES_OF_MANY = (0.3,)  # a fit with more than two labels takes minutes
 _FOLDS = 3
 _LINEAR_TOL = 0.05
+# Weak learners of each kind added per round.  With one to five, 50 rounds leave a gap of 20 % and
+# more (docs/decisions.md).
+_COLUMNS_PER_ROUND = 20
+_SEARCHED = 100  # largest number of training images on which C is chosen
 
 Counts = Sequence[IntArray]
 Groups = Sequence[int] | None
@@ -332,47 +334,32 @@ class CRFSettings:
 
     Parameters
     ----------
-    learner : {"structboost", "ssvm"}
-        Boosted weak learners on the potentials, or linear weights.
-    weak_learner : {"linear_and_stump", "stump", "tree"}
-        Family of weak learners.  The first has one linear function beside the stumps
-        (:class:`structboost.learners.linear_function.CrossFittedFunction`).
+    learner : {"linear_and_stump", "stump", "ssvm"}
+        Boosted stumps on the potentials, beside one linear function
+        (:class:`structboost.learners.linear_function.CrossFittedFunction`) or alone; or linear
+        weights.
     linear_C : float
         C of the structured SVMs that learn this linear function; :func:`tuned` chooses it.
     max_rounds : int
         Largest number of rounds of boosting.
-    columns_per_round : int
-        Largest number of weak learners of each kind added per round.  With one to five, 50 rounds
-        leave a gap of 20 % and more (docs/decisions.md).
     tol : float
         Relative gap at which training stops.
     pairwise : bool
         Whether the energy has edges.
-    by_area : bool
-        Whether the loss counts pixels; else it counts superpixels.
-    search_images : int
-        Largest number of training images on which a :class:`.Segmenter` chooses C.
     """
 
-    learner: str = "structboost"
-    weak_learner: str = LINEAR_AND_STUMP
+    learner: str = LINEAR_AND_STUMP
     linear_C: float = 0.3
     max_rounds: int = 50
-    columns_per_round: int = 20
     tol: float = 0.01
     pairwise: bool = True
-    by_area: bool = True
-    search_images: int = 100
 
     def __post_init__(self) -> None:
         checked_choice(self.learner, "learner", LEARNERS)
-        checked_choice(self.weak_learner, "weak_learner", WEAK_LEARNERS)
-        for name in ("max_rounds", "columns_per_round", "search_images"):
-            checked_whole_number(getattr(self, name), name)
+        checked_whole_number(self.max_rounds, "max_rounds")
         checked_positive(self.linear_C, "linear_C")
         checked_relative_gap(self.tol, "tol")
-        for name in ("pairwise", "by_area"):
-            checked_flag(getattr(self, name), name)
+        checked_flag(self.pairwise, "pairwise")
 
 
 def fit_crf(
@@ -405,10 +392,10 @@ def fit_crf(
         If every superpixel is void.
     """
     task, X, Y, _ = _training_set(graphs, counts, settings, groups)
-    if settings.learner == "ssvm":
+    if settings.learner == SSVM:
         return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
-    weak_learner: Any = settings.weak_learner
-    if weak_learner == LINEAR_AND_STUMP:
+    weak_learner: Any = STUMP
+    if settings.learner == LINEAR_AND_STUMP:
         linear = linear or linear_function(graphs, counts, settings, groups)
         weak_learner = partial(_linear_and_stumps, linear)
     return StructBoost(
@@ -417,7 +404,7 @@ def fit_crf(
         tol=settings.tol,
         max_rounds=settings.max_rounds,
         weak_learner=weak_learner,
-        columns_per_channel=settings.columns_per_round,
+        columns_per_channel=_COLUMNS_PER_ROUND,
     ).fit(X, Y)
 
 
@@ -429,7 +416,7 @@ def _training_set(
     for graph, count, group in zip(
         graphs, counts, range(len(counts)) if groups is None else groups, strict=True
     ):
-        labels, labelled = true_labels(count, by_area=settings.by_area)
+        labels, labelled = true_labels(count)
         if labelled.any():
             X.append(graph.restricted(labelled))
             Y.append(labels)
@@ -450,7 +437,7 @@ def linear_function(
     boosting is not misled by how well a linear energy fits its own images.  Returns None if the
     settings have no such function.
     """
-    if settings.learner == "ssvm" or settings.weak_learner != LINEAR_AND_STUMP:
+    if settings.learner != LINEAR_AND_STUMP:
         return None
     task, X, Y, used = _training_set(graphs, counts, settings, groups)
     folds = parts_of_groups(used, len(X), _FOLDS, None)
@@ -562,8 +549,8 @@ def tuned(
         path.follow(tried, fit)
         return path
 
-    if settings.learner == "structboost" and settings.weak_learner == LINEAR_AND_STUMP:
-        linear = search(replace(settings, learner="ssvm", tol=_LINEAR_TOL))
+    if settings.learner == LINEAR_AND_STUMP:
+        linear = search(replace(settings, learner=SSVM, tol=_LINEAR_TOL))
         settings = replace(settings, linear_C=linear.value)
     path = search(settings)
     scores = {record["C"]: record["score"] for record in path.records}
@@ -594,7 +581,7 @@ def fit_tuned(
     """
     scores: dict[float, float] = {}
     if C is None:
-        chosen = images_of_search(len(graphs), settings.search_images, groups, random_state)
+        chosen = images_of_search(len(graphs), groups, random_state)
         part_groups = None if groups is None else [groups[i] for i in chosen]
         part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
         with Phase(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
@@ -610,13 +597,13 @@ def fit_tuned(
     return trainer, float(C), sorted(scores.items())
 
 
-def images_of_search(n_images: int, most: int, groups: Groups, random_state: int) -> list[int]:
-    """Draw the images on which C is chosen, about ``most``, in whole groups."""
+def images_of_search(n_images: int, groups: Groups, random_state: int) -> list[int]:
+    """Draw the images on which C is chosen, about a hundred, in whole groups."""
     group_of = np.arange(n_images) if groups is None else np.asarray(groups)
     sizes = np.bincount(group_of)
     order = np.random.default_rng(random_state).permutation(len(sizes))
     before = np.cumsum(sizes[order]) - sizes[order]
-    return np.flatnonzero(np.isin(group_of, order[before < most])).tolist()
+    return np.flatnonzero(np.isin(group_of, order[before < _SEARCHED])).tolist()
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

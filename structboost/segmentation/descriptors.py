@@ -13,15 +13,11 @@ look-ups in an integral plane, so patches of any size cost the same.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import matmul
-from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import cv2
 import joblib
@@ -40,15 +36,13 @@ from structboost._typing import (
     ByteArray,
     FloatArray,
     IntArray,
-    PathName,
     ShortArray,
     SingleArray,
 )
-from structboost.files.atomic_write import whole_file
 from structboost.progress import Phase
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.compiled import compiled
-from structboost.segmentation.image_files import Photograph
+from structboost.vision.images import Photograph, ReadWhenUsed
 
 Planes = SingleArray
 
@@ -287,7 +281,6 @@ def label_counts(labels: ShortArray, mask: ByteArray, n_labels: int) -> IntArray
 
 
 OWN = "own"  # name of a user's features among those of an image
-VERSION = 1  # version of the features; raise it with every change of their values
 
 # Sides of the patches in an image whose longer side is 320 pixels; StructBoost, 4.5, has 4 to 16.
 PATCH_SIZES = (16, 32, 64, 128)
@@ -573,14 +566,9 @@ def squared_distances(rows: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0))
 
 
-MOST_BYTES = 10 * 2**30
-# Arrays of the cache beside the features.
-_FIELDS = {field.name for field in fields(DescribedImage)}
-
-
 @dataclass(frozen=True)
 class Describing:
-    """Settings and cache for describing photographs.
+    """Settings for describing photographs.
 
     Attributes
     ----------
@@ -590,26 +578,19 @@ class Describing:
         ``superpixels(image)`` returns the superpixels, in place of SLIC.
     features : callable, optional
         ``features(image, labels)`` returns rows of a user's features of the superpixels.
-    folder : str or path, optional
-        Folder of the cache, whose files may be deleted at any time; damaged ones are replaced.
-        most_bytes : int
-        Largest size of the cache; beyond it, the images that were not used for longest are deleted.
-        An image of 320 x 240 pixels takes about 1.9 MB.
     """
 
     n_segments: int
     superpixels: Callable[[Photograph], Any] | None = None
     features: Callable[[Photograph, ShortArray], Any] | None = None
-    folder: PathName | None = None
-    most_bytes: int = MOST_BYTES
 
-    def __call__(self, image: Photograph, index: int | None = None) -> DescribedImage:
-        """Describe an image, whose index is named in errors of a user's functions."""
+    def __call__(self, image: Photograph, name: str = "image") -> DescribedImage:
+        """Describe an image, whose name stands in errors of a user's functions."""
         try:
             labels = None
             if self.superpixels is not None:
                 labels = checked_superpixels(self.superpixels(image), image.shape)
-            described = self._stored(np.ascontiguousarray(image), labels)
+            described = describe(image, self.n_segments, labels)
             if self.features is not None:
                 rows = np.asarray(self.features(image, described.labels), np.float32)
                 if rows.ndim != 2 or len(rows) != described.n_superpixels:
@@ -623,93 +604,32 @@ class Describing:
                     )
                 described.features[OWN] = rows
         except Exception as error:
-            if index is not None:
-                error.add_note(f"Raised for images[{index}].")
+            error.add_note(f"Raised for {name}.")
             raise
         return described
 
-    def in_turn(
-        self, images: Sequence[Photograph], n_jobs: int | None, *, in_cache: bool = False
-    ) -> Iterator[DescribedImage]:
-        """Describe images in their order, in processes, and yield them one by one.
 
-        With ``in_cache`` they stay in the cache, and None is yielded for each.
-        """
-        results: Iterator[DescribedImage] = joblib.Parallel(n_jobs, return_as="generator")(
-            joblib.delayed(_fill if in_cache else Describing.__call__)(self, image, i)
-            for i, image in enumerate(images)
-        )
-        return results
+def stored_images(
+    images: Sequence[Photograph],
+    describing: Describing,
+    folder: str,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Sequence[DescribedImage]:
+    """Describe images in processes, and return a sequence that reads them from a folder.
 
-    def _stored(self, image: Photograph, labels: ShortArray | None) -> DescribedImage:
-        if self.folder is None:
-            return describe(image, self.n_segments, labels)
-        folder = Path(self.folder)
-        path = folder / f"{joblib.hash((VERSION, image, self.n_segments, labels))}.npz"
-        # Pickles are refused, and another process may delete files.
-        with suppress(OSError, ValueError, TypeError, EOFError, BadZipFile), np.load(path) as file:
-            stored = dict(file)
-            features = {name: stored.pop(name) for name in file if name not in _FIELDS}
-            os.utime(path)
-            return DescribedImage(**stored, features=features)
-        described = describe(image, self.n_segments, labels)
-        folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as target:
-            parts = vars(described) | described.features
-            np.savez(target, **{name: parts[name] for name in parts if name != "features"})
-        with suppress(FileNotFoundError):
-            files = [(other.stat(), other) for other in folder.glob("*.npz")]
-            size = sum(facts.st_size for facts, _ in files)
-            for facts, other in sorted(files, key=lambda file: file[0].st_mtime_ns):
-                if size > self.most_bytes:
-                    other.unlink()
-                    size -= facts.st_size
-        return described
-
-
-class StoredImages(Sequence[DescribedImage]):
-    """Sequence of described images that are read from the cache when they are used.
-
-    Parameters
-    ----------
-    images : sequence of ndarray of uint8, shape (height, width, 3)
-        RGB.
-    describing : Describing
-        With a cache, which is filled in processes.
-    n_jobs : int or None
-    verbose : bool
-        Whether lines on standard error show the progress.
+    A line on standard error shows the progress if ``verbose``.
     """
-
-    def __init__(
-        self,
-        images: Sequence[Photograph],
-        describing: Describing,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self._images, self._describing = images, describing
-        self._plain = replace(describing, features=None)
-        # A user's features stay in memory, as they may take long to compute and are few.
-        self._rows: dict[int, AnyArray] = {}
-        with Phase("superpixels and features", len(images), verbose) as line:
-            for _ in self._plain.in_turn(images, n_jobs, in_cache=True):
-                line.step()
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    def __getitem__(self, index: Any) -> Any:
-        is_new = self._describing.features is not None and index not in self._rows
-        describing = self._describing if is_new else self._plain
-        described = describing(self._images[index], index)
-        if is_new:
-            self._rows[index] = described.features[OWN]
-        elif self._rows:
-            described.features[OWN] = self._rows[index]
-        return described
+    files = [f"{folder}/{index}" for index in range(len(images))]
+    described = joblib.Parallel(n_jobs, return_as="generator")(
+        joblib.delayed(_store)(describing, image, index, file)
+        for index, (image, file) in enumerate(zip(images, files, strict=True))
+    )
+    with Phase("superpixels and features", len(images), verbose) as line:
+        for _ in described:
+            line.step()
+    return ReadWhenUsed(files, joblib.load)
 
 
-def _fill(describing: Describing, image: Photograph, index: int) -> None:
-    """Describe an image, and leave the result in the cache alone."""
-    describing(image, index)
+def _store(describing: Describing, image: Photograph, index: int, file: str) -> None:
+    joblib.dump(describing(image, f"images[{index}]"), file)

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
-from skimage.draw import disk, polygon
+from skimage.draw import polygon
 
 from structboost._typing import BoolArray, FloatArray, PathName
-from structboost.segmentation.image_files import (
-    VOID,
-    ImageFileError,
-    Mask,
-    files_by_name,
-    files_in,
-    read_mask,
-    text_lines,
-)
-from structboost.validation import checked_flag, is_whole, shown
+from structboost.validation import is_whole
+from structboost.vision.images import VOID, ImageFileError, Mask, files_in, read_mask
 
-Colour = tuple[int, int, int]
 # Masks of two values with soft edges have at least so many values, including a large one, that
 # fill a small part of the mask, or more values than a photograph has classes.
 _FEWEST_SOFT = 3
@@ -41,44 +30,24 @@ class LabelMap:
     Parameters
     ----------
     classes : tuple of int
-        The value of each class, ascending.  If empty, a value is the index of a class.
+        The value of each class.  If empty, a value is the index of a class.
     foreground : tuple of int
         Values that together form class 1, against all others.
     names : tuple of str
         Names of the values 0, 1, ..., as far as they have any.
-    colours : tuple of (int, int, int)
-        Colours of the values 0, 1, ..., RGB, as far as they have any.
-    has_void : bool
-        Whether 255 was void in these masks, so that it stays void in masks of 0 and 255 alone.
     """
 
     classes: tuple[int, ...] = ()
     foreground: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
-    colours: tuple[Colour, ...] = ()
-    has_void: bool = False
 
     def __post_init__(self) -> None:
-        for name, is_good, wanted in (
-            ("classes", _is_value, "whole numbers from 0 to 255, such as (0, 255)"),
-            ("foreground", _is_value, "whole numbers from 0 to 255, such as (1,)"),
-            ("names", lambda name: isinstance(name, str), "names, such as ('sky', 'cow')"),
-            (
-                "colours",
-                lambda levels: (
-                    isinstance(levels, tuple | list)
-                    and len(levels) == 3
-                    and all(map(_is_value, levels))
-                ),
-                "three numbers from 0 to 255 each, such as ((250, 0, 0),)",
-            ),
-        ):
-            entries = getattr(self, name)
-            if not isinstance(entries, tuple | list) or not all(map(is_good, entries)):
-                raise TypeError(f"{name} is {shown(entries)}; give a tuple of {wanted}.")
-            entries = [tuple(one) if isinstance(one, list) else one for one in entries]
-            object.__setattr__(self, name, tuple(entries))
-        checked_flag(self.has_void, "has_void")
+        for name in ("classes", "foreground"):
+            values = tuple(getattr(self, name))
+            if not all(is_whole(value) and 0 <= value <= VOID for value in values):
+                raise ValueError(f"{name} is {values}; give whole numbers from 0 to {VOID}.")
+            object.__setattr__(self, name, values)
+        object.__setattr__(self, "names", tuple(map(str, self.names)))
 
     def labels(self, mask: Mask) -> Mask:
         """Convert a mask to class indices.
@@ -138,13 +107,13 @@ class LabelMap:
         ValueError
             If all pixels are of one class, or void.
         """
-        if not self.foreground:
-            return len(self.classes) or n_labels_of(values)
-        if not values & {*self.foreground}:
+        if self.foreground and not values & {*self.foreground}:
             raise ValueError(
                 f"foreground is {[*self.foreground]}, and the masks hold the values "
                 f"{sorted(values)} only; give values that occur."
             )
+        if self.classes and not self.foreground:
+            return len(self.classes)
         return n_labels_of({*self.labels(np.array([*values], np.uint8)).tolist()})
 
     def name(self, label: int) -> str:
@@ -168,24 +137,6 @@ class LabelMap:
         unnamed = ("background", "foreground")[label] if self.classes else str(value)
         return named.get(value) or unnamed
 
-    def colour(self, label: int) -> Colour | None:
-        """Return the colour of a class, if it has one.
-
-        Parameters
-        ----------
-        label : int
-            Class index.
-
-        Returns
-        -------
-        colour : (int, int, int) or None
-            RGB, 0..255.
-        """
-        if self.foreground:
-            return None
-        value = self.classes[label] if self.classes else label
-        return self.colours[value] if value < len(self.colours) else None
-
     def __str__(self) -> str:
         if self.foreground:
             wanted = " and ".join(str(value) for value in self.foreground)
@@ -198,22 +149,16 @@ class LabelMap:
         return "values of masks are class indices, 255 is void"
 
 
-def meaning_of(values: set[int], of_model: LabelMap | None = None, n_labels: int = 2) -> LabelMap:
+def meaning_of(values: set[int], names: tuple[str, ...] = ()) -> LabelMap:
     """Derive the meaning of masks from all their values.
 
     Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
-    class, and 255 is void.  The meaning ``of_model``, whose masks a model of ``n_labels`` classes
-    was trained on, is used wherever the values allow it.
+    class, and 255 is void.
     """
-    of_model = of_model or LabelMap()
-    trained = {*of_model.classes} or ({0, 1} if of_model.has_void else set())
-    if of_model.foreground or n_labels > 2 or (trained and values <= {*trained, VOID}):
-        return of_model
     inside = sorted(values - {VOID})
     if len(values) == 2 and VOID in values and inside != [1]:
         inside.append(VOID)
-    classes = tuple(inside) if len(inside) == 2 and inside != [0, 1] else ()
-    return replace(of_model, classes=classes, has_void=not classes and VOID in values)
+    return LabelMap(tuple(inside) if len(inside) == 2 and inside != [0, 1] else (), names=names)
 
 
 def check_hard_edges(mask: Mask, name: str) -> None:
@@ -248,28 +193,37 @@ def n_labels_of(values: set[int]) -> int:
     return present[-1] + 1
 
 
-def read_classes(path: PathName) -> LabelMap:
-    """Read the names of classes, from lines ``INDEX NAME``.
+def read_lines(
+    path: PathName, form: str, split: Callable[[str, None, int], list[str]] = str.split
+) -> Iterator[tuple[str, str, ImageFileError]]:
+    """Yield two words of each line of a text file, and the error to raise if they are wrong.
+
+    ``split`` cuts a line in two.  ImageFileError if there is no such file, or it cannot.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImageFileError(f"{path} cannot be read as text ({error}).") from error
+    for i, line in enumerate(map(str.strip, lines), 1):
+        wrong = ImageFileError(f"{path}, line {i} is {line!r}; give {form}, each once.")
+        words = split(line, None, 1)
+        if len(words) == 1:
+            raise wrong
+        if words:
+            yield words[0], words[1], wrong
+
+
+def read_classes(path: PathName) -> tuple[str, ...]:
+    """Read the names of the classes 0, 1, ..., from lines ``INDEX NAME``.
 
     ImageFileError if there is no such file, or a line, which is named, has another form.
     """
     names: dict[int, str] = {}
-    for i, line in enumerate(text_lines(path, "a table of classes"), 1):
-        # A name ends before statistics such as ``pixels=0.2``.
-        words = list(takewhile(lambda word: "=" not in word, line.replace(",", " ").split()))
-        value = int(words[0]) if words and words[0].isdigit() else -1
-        if line.strip() and (not 0 <= value <= VOID or len(words) < 2 or value in names):
-            raise ImageFileError(
-                f"{path}, line {i} is {line.strip()!r}; give INDEX NAME, with an index of 0..255, "
-                "each once."
-            )
-        names[value] = " ".join(words[1:])
-    last = max(names.keys() - {VOID}, default=-1)
-    return LabelMap(names=tuple(names.get(value, "") for value in range(last + 1)))
-
-
-def _is_value(value: Any) -> bool:
-    return is_whole(value) and 0 <= value <= VOID
+    for index, name, wrong in read_lines(path, "INDEX NAME"):
+        if not index.isdigit() or int(index) > VOID or names.setdefault(int(index), name) != name:
+            raise wrong
+    names.pop(VOID, None)
+    return tuple(names.get(value, "") for value in range(max(names, default=-1) + 1))
 
 
 _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
@@ -277,59 +231,48 @@ _MASK_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".gif", ".pgm")
 _BACKGROUND, _IGNORED = ("_background_", "background"), "__ignore__"
 
 
-@dataclass(frozen=True)
-class MaskSource:
+class MaskSource(NamedTuple):
     """Source of the masks of several images.
 
     Attributes
     ----------
     files : dict of str to Path
         File of the mask by the name of the image.
-    doubts : dict of str to str
-        Problems of names that several masks have.
-    meaning : LabelMap
-        Names and colours of the values, as far as they have any.
-    values : callable
-        ``values(name)`` returns the values of an image's mask, shape (height, width).
+    names : tuple of str
+        Names of the values, as far as they have any.
+    read : callable
+        ``read(name)`` returns the values of an image's mask, shape (height, width).
         ImageFileError if the file is damaged.
     """
 
     files: dict[str, Path]
-    doubts: dict[str, str]
-    meaning: LabelMap
-    values: Callable[[str], Mask]
+    names: tuple[str, ...]
+    read: Callable[[str], Mask]
 
 
-def mask_source(
-    place: Path, pattern: str = "{name}", classes: str | Path | None = None
-) -> MaskSource:
+def mask_source(place: Path, names: tuple[str, ...] = ()) -> MaskSource:
     """Open the masks of a folder of pictures or LabelMe files, or of a JSON file in COCO's format.
 
-    ``pattern`` is the name of a mask without its suffix, such as ``{name}_mask``, where ``{name}``
-    is the name of the image.  ``classes`` is a table for
-    :func:`structboost.segmentation.masks.read_classes`.
+    ``names`` are those of the values of pictures, or of the classes of LabelMe, if they are known.
     """
-    if not isinstance(pattern, str) or pattern.count("{name}") != 1:
-        raise ImageFileError(
-            f"The name of a mask is {pattern!r}; give one with {{name}} in it, as {{name}}_mask."
-        )
-    table = LabelMap() if classes is None else read_classes(classes)
     if place.is_file():
         return _coco_masks(place)
-    before, after = pattern.split("{name}")
+    if annotations := by_name(files_in(place, (".json",)), "the mask of"):
+        return _labelme_masks(annotations, names)
+    pictures = by_name(files_in(place, _MASK_SUFFIXES), "the mask of")
+    return MaskSource(pictures, names, lambda name: read_mask(pictures[name]))
 
-    def by_name(suffixes: Sequence[str]) -> tuple[dict[str, Path], dict[str, str]]:
-        """Map the name of the image to each file that fits the pattern."""
-        stems = [(file.stem.removeprefix(before), file) for file in files_in(place, suffixes)]
-        named = [(stem.removesuffix(after), file) for stem, file in stems]
-        fits = [(n, f) for n, f in named if n and before + n + after == f.stem]
-        return files_by_name(fits, "the mask of")
 
-    (pictures, doubts), (annotations, _) = by_name(_MASK_SUFFIXES), by_name((".json",))
-    if annotations and not pictures:
-        return _labelme_masks(annotations, table)
-    table = replace(table, colours=_palette(next(iter(pictures.values()), None)))
-    return MaskSource(pictures, doubts, table, lambda name: read_mask(pictures[name]))
+def by_name(files: Iterable[Path], what: str) -> dict[str, Path]:
+    """Map names without suffix to files, or raise ImageFileError if two files have one name."""
+    named: dict[str, Path] = {}
+    for file in files:
+        other = named.setdefault(file.stem, file)
+        if other != file:
+            raise ImageFileError(
+                f"{other} and {file} are both {what} {file.stem}; remove or rename one."
+            )
+    return named
 
 
 def _coco_masks(file: Path) -> MaskSource:
@@ -346,57 +289,52 @@ def _coco_masks(file: Path) -> MaskSource:
         parts: dict[int, list[Any]] = {image["id"]: [] for image in content["images"]}
         for part in content["annotations"]:
             parts[part["image_id"]].append(part)
-        paths = [(Path(image["file_name"]), image) for image in content["images"]]
-    image_of = {path.stem: image for path, image in paths}
+        images = {Path(image["file_name"]): image for image in content["images"]}
+    paths = by_name(images, f"in {file} the image")
 
-    def values(name: str) -> Mask:
-        image = image_of[name]
+    def read(name: str) -> Mask:
+        image = images[paths[name]]
         with _damage(f"{file}: an annotation of {name} cannot be used"):
             out = np.zeros((int(image["height"]), int(image["width"])), np.uint8)
             drawn = [
                 (coco_mask(part["segmentation"], out.shape), classes[part["category_id"]])
                 for part in parts[image["id"]]
             ]
-        for inside, value in sorted(drawn, key=lambda part: -part[0].sum()):
-            out[inside] = value
+            for inside, value in sorted(drawn, key=lambda part: -part[0].sum()):
+                out[inside] = value
         return out
 
-    doubts = files_by_name(((path.stem, path) for path, _ in paths), f"in {file} the image")[1]
-    return MaskSource(dict.fromkeys(image_of, file), doubts, _meaning(names, file), values)
+    return MaskSource(dict.fromkeys(paths, file), names, read)
 
 
-def _labelme_masks(files: dict[str, Path], table: LabelMap) -> MaskSource:
-    """Open masks in shapes of LabelMe files.
+def _labelme_masks(files: dict[str, Path], names: tuple[str, ...]) -> MaskSource:
+    """Open masks in shapes of LabelMe files, where later shapes lie on top.
 
-    The classes are those of the table, or the labels of all files in alphabetic order.  Later
-    shapes lie on top.
+    The classes have these names, or those of the labels of all files, in alphabetic order.
     """
-    names: set[str] = set()
-    for file in files.values():
-        with suppress(ImageFileError):  # a damaged file raises an error when it is used
-            names |= {str(shape.get("label")) for shape in _shapes(file)}
-    listed = [name for name in table.names or sorted(names) if name]
-    listed = [name for name in listed if name not in (*_BACKGROUND, _IGNORED)]
-    meaning = _meaning(("background", *listed), "The folder of LabelMe's files")
-    classes = {name: value for value, name in enumerate(meaning.names)}
+    contents = {}
+    for name, file in files.items():
+        content = _json(file)
+        with _damage(f"{file} is not in LabelMe's format"):
+            contents[name] = (
+                (int(content["imageHeight"]), int(content["imageWidth"])),
+                [(s["label"], s.get("shape_type", "polygon"), s["points"])
+                 for s in content["shapes"]],
+            )  # fmt: skip
+    labels = {label for _, shapes in contents.values() for label, _, _ in shapes}
+    names = names or ("background", *sorted(labels - {*_BACKGROUND, _IGNORED}))
+    classes = {name: value for value, name in enumerate(names)}
     classes |= dict.fromkeys(_BACKGROUND, 0) | {_IGNORED: VOID}
 
-    def values(name: str) -> Mask:
-        content = _json(files[name])
+    def read(name: str) -> Mask:
+        shape, shapes = contents[name]
+        out = np.zeros(shape, np.uint8)
         with _damage(f"{files[name]}: a shape cannot be used"):
-            out = np.zeros((int(content["imageHeight"]), int(content["imageWidth"])), np.uint8)
-            for drawn in _shapes(files[name]):
-                kind = drawn.get("shape_type", "polygon")
-                out[_inside(kind, drawn["points"], out.shape)] = classes[drawn["label"]]
+            for label, kind, points in shapes:
+                out[_inside(kind, points, shape)] = classes[label]
         return out
 
-    return MaskSource(files, {}, meaning, values)
-
-
-def _meaning(names: tuple[str, ...], place: object) -> LabelMap:
-    if len(names) > VOID:
-        raise ImageFileError(f"{place} has {len(names) - 1} classes; at most 254 do.")
-    return LabelMap(names=names)
+    return MaskSource(files, names, read)
 
 
 @contextmanager
@@ -404,9 +342,7 @@ def _damage(what: str) -> Iterator[None]:
     """Turn errors of code that decodes annotations into ImageFileError."""
     try:
         yield
-    except ImageFileError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise ImageFileError(f"{what} ({type(error).__name__}: {error}).") from error
 
 
@@ -455,37 +391,13 @@ def _inside(kind: str, points: Any, shape: tuple[int, ...]) -> Any:
     if kind == "rectangle":
         (left, top), (right, bottom) = corners
         corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
-    elif kind == "circle":
-        radius = float(np.hypot(*(corners[1] - corners[0])))
-        return disk((corners[0, 1], corners[0, 0]), radius, shape=shape)
     elif kind != "polygon":
-        raise ValueError(f"its type is {kind!r}; use polygon, rectangle or circle")
+        raise ValueError(f"its type is {kind!r}; use polygon or rectangle")
     return polygon(corners[:, 1], corners[:, 0], shape)
 
 
-def _shapes(file: Path) -> list[dict[str, Any]]:
-    shapes = _json(file).get("shapes")
-    if not isinstance(shapes, list) or not all(isinstance(shape, dict) for shape in shapes):
-        raise ImageFileError(f"{file} is not in LabelMe's format: it has no list of shapes.")
-    return shapes
-
-
-def _json(file: Path) -> dict[str, Any]:
+def _json(file: Path) -> Any:
     try:
-        content = json.loads(file.read_text(encoding="utf-8-sig"))
+        return json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ImageFileError(f"{file} cannot be read as annotations ({error}).") from error
-    if not isinstance(content, dict):
-        raise ImageFileError(f"{file} holds no annotations of COCO or LabelMe.")
-    return content
-
-
-def _palette(file: Path | None) -> tuple[Colour, ...]:
-    if file is None:
-        return ()
-    try:
-        with Image.open(file) as picture:
-            levels = (picture.getpalette("RGB") if picture.mode == "P" else None) or []
-    except (OSError, SyntaxError, ValueError):
-        return ()
-    return tuple(zip(levels[::3], levels[1::3], levels[2::3], strict=True))

@@ -12,8 +12,7 @@ import numpy as np
 
 from structboost._typing import BoolArray, FloatArray, IntArray, SingleArray
 from structboost.inference.superpixel_crf import expanded_once
-from structboost.segmentation.image_files import Mask, Photograph, outlines, resized_mask
-from structboost.vision.images import resized
+from structboost.vision.images import Mask, Photograph, outlines, resized, resized_mask
 
 # Chosen on training photographs (docs/decisions.md).
 _BAND = 3  # pixels on both sides of an outline

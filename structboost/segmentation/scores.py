@@ -1,16 +1,16 @@
-"""Scores of segmentations by intersection over union, accuracies and break-even point."""
+"""Scores of segmentations by intersection over union, and accuracies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray
-from structboost.segmentation.image_files import VOID, mask_of
-from structboost.validation import checked_array, checked_whole_number, shown
+from structboost.validation import checked_whole_number
+from structboost.vision.images import VOID, mask_of
 
 
 def confusion(truth: AnyArray, predicted: AnyArray, n_labels: int) -> IntArray:
@@ -50,15 +50,6 @@ class SegmentationScores:
     """
 
     confusion: IntArray
-
-    def __post_init__(self) -> None:
-        matrix = checked_array(self.confusion, "confusion", 2)
-        if matrix.shape[0] != matrix.shape[1] or not matrix.size or not (matrix >= 0).all():
-            raise ValueError(
-                f"confusion is {shown(matrix)}; give numbers of pixels from 0, with a row and a "
-                "column for each class."
-            )
-        object.__setattr__(self, "confusion", matrix)
 
     @classmethod
     def of(cls, confusions: Sequence[IntArray]) -> SegmentationScores:
@@ -110,81 +101,10 @@ class SegmentationScores:
         else:
             names = "mean_iou", "global_accuracy", "class_accuracy"
             values = self.mean_iou, self.accuracy, self.class_accuracy
-        return _record(names, values)
+        return named_scores(names, values)
 
 
-def evaluation(counts: Mapping[str, IntArray], names: Sequence[str]) -> dict[str, Any]:
-    """Return the record of ``structboost segment evaluate``, with None for undefined scores.
-
-    ``counts`` has the confusion matrix of each image, and ``names`` are those of the classes.
-    """
-
-    def shared(scores: SegmentationScores) -> dict[str, Any]:
-        return {**_record(["mean_iou"], [scores.mean_iou]), "iou": _record(names, scores.iou)}
-
-    scores = SegmentationScores.of(list(counts.values()))
-    return {
-        **shared(scores),
-        **scores.as_record(),
-        "images": len(counts),
-        "classes": list(names),
-        "confusion": scores.confusion.tolist(),
-        "by_image": {name: shared(SegmentationScores(counts[name])) for name in counts},
-    }
-
-
-def summary(record: Mapping[str, Any]) -> str:
-    """Format a line with the scores of all images, and one with the IoU of each class."""
-
-    def line(values: Mapping[str, Any]) -> str:
-        shown = {k: f"{v:.4f}" if isinstance(v, float) else v for k, v in values.items()}
-        return ", ".join(f"{name} {value}" for name, value in shown.items())
-
-    whole = {k: v for k, v in record.items() if not isinstance(v, dict | list)}
-    return f"{line(whole)}\nIoU by class: {line(record['iou'])}"
-
-
-def break_even(truth: IntArray, margins: FloatArray, areas: FloatArray) -> float:
-    """Compute the precision at which it equals recall.
-
-    As many pixels are selected as are true foreground (Fulkerson et al., ICCV 2009; Table 6 of
-    StructBoost).
-
-    Parameters
-    ----------
-    truth : ndarray, shape (n, 2)
-        Background and foreground pixels of each superpixel.
-    margins : ndarray, shape (n,)
-        Larger for foreground.
-    areas : ndarray, shape (n,)
-        Known pixels of each superpixel.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If one is no array of finite numbers of this shape, or a number of pixels is negative.
-    """
-    n = len(margins)
-    for name, values, shape, least in (
-        ("truth", truth, (n, 2), 0), ("margins", margins, (n,), -np.inf), ("areas", areas, (n,), 0),
-    ):  # fmt: skip
-        array = checked_array(values, name, len(shape))
-        if array.shape != shape or not (np.isfinite(array) & (array >= least)).all():
-            raise ValueError(
-                f"{name} is {shown(values)}; give {shape} finite numbers from {least}."
-            )
-    foreground = np.asarray(truth, np.float64)[:, 1]
-    total = foreground.sum()
-    if total == 0:
-        return float("nan")
-    order = np.argsort(-np.asarray(margins), kind="stable")
-    sums = np.cumsum(np.column_stack((areas, foreground))[order], axis=0)
-    taken, hit = np.vstack((np.zeros(2), sums)).T
-    # Precision hit / taken equals recall hit / total at taken = total.
-    return float(np.interp(total, taken, hit) / total)
-
-
-def _record(names: Iterable[str], values: Iterable[Any]) -> dict[str, float | None]:
+def named_scores(names: Iterable[str], values: Iterable[Any]) -> dict[str, float | None]:
     """Return scores by name, with None for undefined ones."""
     pairs = zip(names, values, strict=True)
     return {name: None if np.isnan(value) else float(value) for name, value in pairs}

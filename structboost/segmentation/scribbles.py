@@ -16,12 +16,18 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
-from scipy.special import softmax
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray, SingleArray
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    ShortArray,
+    SingleArray,
+)
 from structboost.inference.superpixel_crf import min_cut_labels
 from structboost.runtime.called_class import Described
-from structboost.segmentation.crf import conditional_costs
 from structboost.segmentation.descriptors import (
     DescribedImage,
     adjacency,
@@ -29,7 +35,9 @@ from structboost.segmentation.descriptors import (
     squared_distances,
     superpixels,
 )
-from structboost.segmentation.image_files import (
+from structboost.segmentation.refinement import refine_mask
+from structboost.validation import checked_whole_number
+from structboost.vision.images import (
     ImageFileError,
     Mask,
     Photograph,
@@ -39,8 +47,6 @@ from structboost.segmentation.image_files import (
     resized_mask,
     shrink_to,
 )
-from structboost.segmentation.refinement import refine_mask
-from structboost.validation import checked_whole_number
 
 NOTHING, OBJECT, BACKGROUND = 0, 1, 2
 # Bound on log-odds; the CRF learns their scale.
@@ -56,7 +62,7 @@ def scribbled_labels(
     as 1 and 2.  Of two kinds of strokes the longer one counts.  ImageFileError if they hold other
     values or, with ``of_both_kinds``, only one kind.
     """
-    return _fixed(_counts_of_strokes(image.labels, scribbles, name, of_both_kinds))
+    return _labels_of(_counts_of_strokes(image.labels, scribbles, name, of_both_kinds))
 
 
 def _counts_of_strokes(
@@ -74,7 +80,7 @@ def _counts_of_strokes(
     return [np.bincount(labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
 
 
-def _fixed(counts: list[IntArray]) -> IntArray:
+def _labels_of(counts: list[IntArray]) -> IntArray:
     """Return the label of the longer strokes on each superpixel, -1 without any."""
     return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
 
@@ -233,34 +239,9 @@ class StrokeSegmenter(Described):
         ValueError
             If the image is not 8-bit, or the scribbles do not fit it or are of one kind only.
         """
-        return self.mask_and_probabilities(image, scribbles)[0]
-
-    def mask_and_probabilities(
-        self, image: Photograph, scribbles: Mask
-    ) -> tuple[Mask, SingleArray]:
-        """Return the mask, and probabilities of background and object without calibration.
-
-        Parameters
-        ----------
-        image, scribbles
-            As for :meth:`predict`.
-
-        Returns
-        -------
-        mask : ndarray of uint8, shape (height, width)
-            1 on the object, 0 elsewhere, with outlines that follow the image.
-        probabilities : ndarray of float32, shape (height, width, 2)
-            Background, then object.
-
-        Raises
-        ------
-        ValueError
-            From :meth:`predict`.
-        """
         prepared = self.prepare(image)
-        coarse, probabilities = self.segment(prepared, scribbles)
-        small = resized_mask(coarse, prepared.labels.shape)
-        return refine_mask(photograph(image, "image"), small), probabilities
+        labels = _best_labels(prepared, scribbles)
+        return refine_mask(photograph(image, "image"), labels[prepared.labels])
 
     def prepare(self, image: Photograph) -> PreparedImage:
         """Compute all that does not depend on strokes.
@@ -301,7 +282,7 @@ class StrokeSegmenter(Described):
             lengths * (likeness + _SMOOTH),
         )
 
-    def segment(self, image: PreparedImage, scribbles: Mask) -> tuple[Mask, SingleArray]:
+    def segment(self, image: PreparedImage, scribbles: Mask) -> Mask:
         """Segment a prepared image, with the outlines of its superpixels.
 
         Parameters
@@ -315,30 +296,21 @@ class StrokeSegmenter(Described):
         -------
         mask : ndarray of uint8, shape (height, width)
             1 on the object, 0 elsewhere.
-        probabilities : ndarray of float32, shape (height, width, 2)
-            Background, then object; not calibrated.
 
         Raises
         ------
         ValueError
             If the scribbles do not fit the image, hold other values, or are of one kind only.
         """
-        strokes = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
-        costs = _costs(image, _counts_of_strokes(image.labels, strokes, "scribbles"))
-        mask = costs.argmin(axis=1).astype(np.uint8)
-        probabilities = softmax(-costs, axis=1).astype(np.float32)
-        return (
-            resized_mask(mask[image.labels], image.shape),
-            resized_mask(probabilities[image.labels], image.shape),
-        )
+        mask: Mask = resized_mask(_best_labels(image, scribbles)[image.labels], image.shape)
+        return mask
 
 
-def _costs(image: PreparedImage, counts: list[IntArray]) -> FloatArray:
-    """Compute the energy of each label of a superpixel, with the best labels of the others.
-
-    ``counts`` are pixels of strokes in each superpixel, of the background and of the object.
-    """
-    fixed, strokes = _fixed(counts), [_fractions(count) for count in counts]
+def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:
+    """Compute the label of each superpixel, 1 for the object."""
+    drawn = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
+    counts = _counts_of_strokes(image.labels, drawn, "scribbles")
+    fixed, strokes = _labels_of(counts), [_fractions(count) for count in counts]
     paths = [np.minimum(_distances(image.paths, fixed == v), 1e12) for v in (0, 1)]
     nearer = (paths[0] - paths[1]) / (np.minimum(paths[0] + paths[1], 1e12) + 1e-9)
     areas = image.sizes / image.sizes.mean()
@@ -361,7 +333,7 @@ def _costs(image: PreparedImage, counts: list[IntArray]) -> FloatArray:
             _STROKES * model + (1 - _STROKES) * _fractions(image.sizes * (labels == v))
             for v, model in enumerate(strokes)
         ]
-    return conditional_costs(nodes, edges, weights, labels)
+    return labels.astype(np.uint8)
 
 
 def _fractions(counts: AnyArray) -> FloatArray:

@@ -6,18 +6,25 @@ Files have a JSON header and plain arrays, versioned and checked.  Loading never
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
-from os import PathLike
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
+import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost._typing import FloatArray, IntArray, PathName, SingleArray, override
+from structboost._typing import (
+    FloatArray,
+    IntArray,
+    PathName,
+    ShortArray,
+    SingleArray,
+    override,
+)
 from structboost.errors import ModelFileError
 from structboost.files.archive import (
     ArchiveFormat,
@@ -52,30 +59,13 @@ from structboost.segmentation.descriptors import (
     WORD_WIDTH,
     DescribedImage,
     Describing,
-    StoredImages,
     label_counts,
-)
-from structboost.segmentation.descriptors import VERSION as FEATURES_VERSION
-from structboost.segmentation.image_files import (
-    VOID,
-    Mask,
-    Photograph,
-    ReadWhenUsed,
-    check_one_size,
-    mask_of,
-    photograph,
-    resized_mask,
-    shrink_to,
+    stored_images,
 )
 from structboost.segmentation.masks import LabelMap, check_hard_edges, meaning_of
 from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
-from structboost.segmentation.scribbles import (
-    N_SCRIBBLE_FEATURES,
-    resized_strokes,
-    scribble_log_probabilities,
-    scribbled_labels,
-)
+from structboost.segmentation.scribbles import resized_strokes, scribbled_labels
 from structboost.segmentation.unaries import (
     ALL,
     GROUPS,
@@ -88,43 +78,24 @@ from structboost.segmentation.unaries import (
     UnarySettings,
     fit_unaries,
 )
-from structboost.tasks.superpixel_crf import SuperpixelGraph
 from structboost.validation import (
     check_sequence,
     checked_positive,
     checked_seed,
     checked_whole_number,
     group_indices_by_name,
-    shown,
 )
-from structboost.vision.images import checked_image
-
-# Types of parameters that are no numbers, and what to give.
-_KINDS: dict[str, tuple[Any, str]] = {
-    "crf": (CRFSettings, "CRFSettings"),
-    "unaries": (UnarySettings | OwnUnaries, "UnarySettings or OwnUnaries"),
-    "superpixels": (Callable | None, "a function of an image, or None"),
-    "meaning": (LabelMap | None, "a LabelMap, or None"),
-    "cache": (str | PathLike | None, "the path of a folder, or None"),
-}
-
-
-def _check_lists(images: Sequence[Photograph], **others: Sequence[Any] | None) -> None:
-    """Raise TypeError or ValueError unless there is one of each for every image."""
-    for name, listed in {"images": images, **others}.items():
-        if listed is None and name in ("scribbles", "groups"):
-            continue
-        check_sequence(listed, name, "give a list with one for each image")
-        shape: tuple[int, ...] = getattr(listed, "shape", ())
-        if len(shape) == 2 or (len(shape) == 3 and name == "images" and shape[2] in (3, 4)):
-            raise ValueError(
-                f"{name} is an array of shape {shape}, one picture; give a list, such as [{name}]."
-            )
-        if listed is not None and len(images) != len(listed):
-            raise ValueError(
-                f"There are {len(images)} images and {len(listed)} {name}; give one of each."
-            )
-
+from structboost.vision.images import (
+    VOID,
+    Mask,
+    Photograph,
+    ReadWhenUsed,
+    check_one_size,
+    mask_of,
+    photograph,
+    resized_mask,
+    shrink_to,
+)
 
 Floats32 = SingleArray
 _SCALED = 200  # largest number of images for the scale of the potentials
@@ -159,8 +130,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         Seed for folds, samples and visual words.
     n_jobs : int or None
         Number of processes; the result does not depend on it.
-    cache : str or path, optional
-        Folder that keeps the features of images, at most 10 GB.
     verbose : int
         1 reports progress on standard error.
     meaning : LabelMap, optional
@@ -171,8 +140,8 @@ class Segmenter(LoadedFromFile, BaseEstimator):
     ----------
     n_labels_ : int
         Number of classes.
-    classifiers_ : UnaryClassifiers or None
-        Classifiers of superpixels; None for a model of scribbles.
+    classifiers_ : UnaryClassifiers
+        Classifiers of superpixels.
     crf_model_ : CRFModel
         The trained CRF.
     sharpness_ : float
@@ -194,11 +163,14 @@ class Segmenter(LoadedFromFile, BaseEstimator):
 
     Examples
     --------
-    >>> from structboost.segmentation import Segmenter, make_synthetic_images
-    >>> synthetic = make_synthetic_images(4)
-    >>> segmenter = Segmenter(n_segments=40, C=1.0).fit(synthetic.images, synthetic.masks)
-    >>> segmenter.predict(synthetic.images[0]).shape == synthetic.masks[0].shape
-    True
+    >>> import numpy as np
+    >>> from skimage.data import coins
+    >>> from structboost.segmentation import Segmenter
+    >>> images = np.array_split(coins(), 3)
+    >>> masks = [image > 120 for image in images]
+    >>> segmenter = Segmenter(n_segments=60, C=1.0).fit(images, masks)
+    >>> segmenter.predict(images[0]).shape
+    (101, 384)
     """
 
     n_segments: int = 300
@@ -209,7 +181,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
     superpixels: Callable[[Photograph], Any] | None = None
     random_state: int = 0
     n_jobs: int | None = None
-    cache: PathName | None = None
     verbose: int = 0
     meaning: LabelMap | None = None
 
@@ -218,7 +189,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         self,
         images: Sequence[Photograph],
         masks: Sequence[Mask],
-        scribbles: Sequence[Mask] | None = None,
         groups: Sequence[Any] | None = None,
     ) -> Segmenter:
         """Train on photographs and masks.
@@ -230,9 +200,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         masks : sequence of ndarray of uint8, shape (height, width), or of PIL.Image.Image
             Class indices, 255 where void; in masks of two values, the larger one is class 1.
             ``meaning`` overrides both.
-        scribbles : sequence of ndarray of uint8, shape (height, width), optional
-            1 on the object, 2 on the background, 0 elsewhere.  The model then segments by
-            scribbles into two classes.
         groups : sequence, optional
             Group of each image, such as the name of its video.  Images of a group are always in
             the same fold; by default each image is a separate group.
@@ -244,34 +211,30 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             sizes differ, or an image or a mask cannot be used.  The message gives the index of the
             image.
         """
-        for name, (kind, remedy) in _KINDS.items():
-            value = getattr(self, name)
-            if not isinstance(value, kind):
-                raise TypeError(f"{name} is {shown(value)}; give {remedy}.")
         for name in ("n_segments", "longest"):
             checked_whole_number(getattr(self, name), name)
         checked_seed(self.random_state, "random_state")
         if self.C is not None:
             checked_positive(self.C, "C")
-        _check_lists(images, masks=masks, scribbles=scribbles, groups=groups)
-        if len(images) < 2:
-            raise ValueError(
-                f"{len(images)} image is too few to train on; give at least 2, better 20."
-            )
+        _check_lists(images, masks)
+        n = len(images)
+        if n < 2:
+            raise ValueError(f"{n} image is too few to train on; give at least 2, better 20.")
         # Parameters may change later.
         self.sizes_, verbose = (self.n_segments, self.longest), bool(self.verbose)
         indices = None
         if groups is not None:
             indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
-            if max(indices) == 0:
+            if len(indices) != n or max(indices) == 0:
                 raise ValueError(
-                    f"All {len(indices)} images are of the group {groups[0]}; give at least two "
-                    "groups, as the images of a group are held out together."
+                    f"groups has {len(indices)} entries and {max(indices) + 1} groups for {n} "
+                    "images; give each image its group, at least two in all, as the images of a "
+                    "group are held out together."
                 )
         values: set[int] = set()
-        with Phase("images and masks checked", len(images), verbose) as line:
-            for i in range(len(images)):
-                shape = checked_image(images[i], f"images[{i}]").shape
+        with Phase("images and masks checked", n, verbose) as line:
+            for i in range(n):
+                shape = photograph(images[i], f"images[{i}]").shape
                 mask = mask_of(masks[i], f"masks[{i}]")
                 check_one_size(f"images[{i}]", shape, f"masks[{i}]", mask.shape)
                 if self.meaning is None:
@@ -280,30 +243,22 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                 line.step()
         meaning = self.meaning_ = meaning_of(values) if self.meaning is None else self.meaning
         self.n_labels_ = meaning.n_labels(values)
-        if self.n_labels_ != 2 and scribbles is not None:
-            raise ValueError(
-                f"Scribbles separate object and background, but the masks hold {self.n_labels_} "
-                "classes."
-            )
         if self.meaning is None and meaning.classes and verbose:
             sys.stderr.write(f"{meaning}\n")
         with TemporaryDirectory(prefix="structboost-") as folder:
-            small = self._small(images)
-            described = StoredImages(
-                small, self._describing(self.cache or folder), self.n_jobs, verbose
+            small = ReadWhenUsed(
+                range(n), lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.longest)
             )
-            counts, strokes = [], []
-            with Phase("classes of superpixels", len(images), verbose) as line:
+            described = stored_images(small, self._describing(), folder, self.n_jobs, verbose)
+            counts = []
+            with Phase("classes of superpixels", n, verbose) as line:
                 for i, image in enumerate(described):
-                    mask = mask_of(masks[i], f"masks[{i}]")
-                    labels = resized_mask(meaning.labels(mask), image.labels.shape)
-                    counts.append(label_counts(image.labels, labels, self.n_labels_))
-                    if scribbles is not None:
-                        name, shape = f"scribbles[{i}]", image.labels.shape
-                        strokes.append(resized_strokes(scribbles[i], mask.shape, shape, name))
+                    labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
+                    coarse = resized_mask(labels, image.labels.shape)
+                    counts.append(label_counts(image.labels, coarse, self.n_labels_))
                     line.step()
             with one_blas_thread():
-                self._fit(described, counts, None if scribbles is None else strokes, indices)
+                self._fit(described, counts, indices)
         return self
 
     def predict(self, image: Photograph, scribbles: Mask | None = None) -> Mask:
@@ -315,8 +270,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             RGB, or grey of shape (height, width).
         scribbles : ndarray of uint8, shape (height, width), optional
             1 on the object, 2 on the background, 0 elsewhere; these pixels have fixed labels.
-            Required by a model that was trained with scribbles, where both kinds are needed;
-            optional otherwise.
 
         Returns
         -------
@@ -326,11 +279,10 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         Raises
         ------
         ValueError
-            If the image is not 8-bit, scribbles are missing or do not fit the image, or the model
-            has more than two classes, of which none is the object.
+            If the image is not 8-bit, scribbles do not fit the image, or there are any and the
+            model has more than two classes, of which none is the object.
         """
-        pixels, described = self._described(image)
-        return self._segmented(described, pixels, scribbles)[0]
+        return self._segmented(image, scribbles)[0]
 
     def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> Floats32:
         """Predict the probability of each class at each pixel, at the size of the image.
@@ -368,21 +320,15 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         probabilities : ndarray of float32, shape (height, width, n_labels)
             The probabilities of a pixel sum to 1.
         """
-        pixels, described = self._described(image)
-        mask, probabilities = self._segmented(described, pixels, scribbles)
-        return mask, resized_mask(probabilities[described.labels], pixels.shape)
+        mask, probabilities, labels = self._segmented(image, scribbles)
+        return mask, resized_mask(probabilities[labels], mask.shape)
 
-    def score(
-        self,
-        images: Sequence[Photograph],
-        masks: Sequence[Mask],
-        scribbles: Sequence[Mask] | None = None,
-    ) -> float:
+    def score(self, images: Sequence[Photograph], masks: Sequence[Mask]) -> float:
         """Return the mean intersection over union of the classes, over all pixels.
 
         Parameters
         ----------
-        images, masks, scribbles
+        images, masks
             As for :meth:`fit`; classes that occur nowhere do not count.
 
         Returns
@@ -396,48 +342,14 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             If lengths differ, and from :meth:`predict`.
         """
         self._check_fitted()
-        _check_lists(images, masks=masks, scribbles=scribbles)
-        predicted = self.predict_in_turn(images, scribbles)
+        _check_lists(images, masks)
         truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
+        predicted = joblib.Parallel(self.n_jobs, return_as="generator")(
+            joblib.delayed(self.predict)(photograph(images[i], f"images[{i}]"))
+            for i in range(len(images))
+        )
         counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, predicted, strict=True)]
         return SegmentationScores.of(counts).mean_iou
-
-    def predict_in_turn(
-        self, images: Sequence[Photograph], scribbles: Sequence[Mask] | None = None
-    ) -> Iterator[Mask]:
-        """Yield the masks of many images, with features from the cache or from processes.
-
-        Parameters
-        ----------
-        images : sequence of ndarray of uint8, shape (height, width, 3), or of PIL.Image.Image
-            RGB, or grey of shape (height, width).
-        scribbles : sequence of ndarray of uint8, shape (height, width), optional
-            As for :meth:`predict`, one for each image.
-
-        Yields
-        ------
-        mask : ndarray of uint8, shape (height, width)
-            Class of each pixel, at the size of the image.
-
-        Raises
-        ------
-        ValueError
-            From :meth:`predict`; the message gives the index of the image.
-        NotFittedError
-            If there is no model.
-        """
-        self._check_fitted()
-        _check_lists(images, scribbles=scribbles)
-        in_turn = self._describing(self.cache).in_turn(self._small(images), self.n_jobs)
-        for i, described in enumerate(in_turn):
-            pixels = photograph(images[i], f"images[{i}]")
-            strokes = None if scribbles is None else scribbles[i]
-            yield self._segmented(described, pixels, strokes, f"scribbles[{i}]")[0]
-
-    @property
-    def needs_scribbles(self) -> bool:
-        """Whether the model was trained with scribbles."""
-        return self.classifiers_ is None
 
     @override
     def save(self, path: PathName) -> None:
@@ -449,23 +361,20 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             )
         arrays: dict[str, Any] = prefixed("crf/", self.crf_model_.to_arrays())
         arrays |= prefixed("scale/", vars(self.scale_))
-        folds = None
-        if self.classifiers_ is not None:
-            arrays["codebook"] = self.classifiers_.codebook
-            for group, each in self.classifiers_.by_group.items():
-                folds = len(each)
-                for fold, classifier in enumerate(each):
-                    arrays |= prefixed(f"{group}/{fold}/", classifier.to_arrays())
+        arrays["codebook"] = self.classifiers_.codebook
+        for group, each in self.classifiers_.by_group.items():
+            for fold, classifier in enumerate(each):
+                arrays |= prefixed(f"{group}/{fold}/", classifier.to_arrays())
         header = {name: getattr(self, name) for name in (*_PLAIN, *_FLOATS)}
         header |= {name: asdict(getattr(self, name)) for name in _SETTINGS}
-        FORMAT.write(path, {**header, "features": FEATURES_VERSION, "folds": folds}, arrays)
+        FORMAT.write(path, header | {"folds": len(each)}, arrays)
 
     @override
     @classmethod
     def load(cls, path: PathName) -> Self:
         segmenter = cls()
         with FORMAT.opened(path) as (header, arrays):
-            sizes, folds = _sizes(header), header["folds"]
+            sizes = _sizes(header)
             values = {name: header[name] for name in _PLAIN}
             values |= {name: finite_number(header[name], name) for name in _FLOATS}
             values |= {name: kind(**header[name]) for name, kind in _SETTINGS.items()}
@@ -477,18 +386,16 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             values["crf_model_"] = CRFModel.from_arrays(
                 header["n_labels_"], below("crf/", arrays), sizes
             )
-            values["classifiers_"] = None
-            if folds is not None:
-                by_group = {
-                    group: [
-                        kind.from_arrays(below(f"{group}/{fold}/", arrays), header["n_labels_"])
-                        for fold in range(folds)
-                    ]
-                    for group, kind in _CLASSIFIERS.items()
-                }
-                values["classifiers_"] = UnaryClassifiers(
-                    header["n_labels_"], arrays["codebook"], by_group
-                )
+            by_group = {
+                group: [
+                    kind.from_arrays(below(f"{group}/{fold}/", arrays), header["n_labels_"])
+                    for fold in range(header["folds"])
+                ]
+                for group, kind in _CLASSIFIERS.items()
+            }
+            values["classifiers_"] = UnaryClassifiers(
+                header["n_labels_"], arrays["codebook"], by_group
+            )
         segmenter.__dict__.update(values)
         return segmenter
 
@@ -500,21 +407,13 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         self,
         images: Sequence[DescribedImage],
         counts: Sequence[IntArray],
-        scribbles: Sequence[Mask] | None,
         groups: Sequence[int] | None,
     ) -> None:
-        self.classifiers_: UnaryClassifiers | None = None
         settings: dict[str, Any] = {"random_state": self.random_state, "groups": groups}
         settings["verbose"] = verbose = bool(self.verbose)
-        if scribbles is None:
-            self.classifiers_, log_probabilities = fit_unaries(
-                images, counts, self.unaries, n_jobs=self.n_jobs, **settings
-            )
-        else:
-            log_probabilities = [
-                scribble_log_probabilities(image, scribbled_labels(image, mask, f"scribbles[{i}]"))
-                for i, (image, mask) in enumerate(zip(images, scribbles, strict=True))
-            ]
+        self.classifiers_, log_probabilities = fit_unaries(
+            images, counts, self.unaries, n_jobs=self.n_jobs, **settings
+        )
         with Phase("potentials", len(images), verbose) as line:
             geometries = []
             for image in images:
@@ -522,77 +421,50 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                 line.step()
             pairs = list(zip(geometries, log_probabilities, strict=True))
             self.scale_ = PotentialScale.of(
-                [
-                    unary_potentials(*pair, appearance=not self.needs_scribbles)
-                    for pair in pairs[:: -(-len(pairs) // _SCALED)]
-                ]
+                [unary_potentials(*pair) for pair in pairs[:: -(-len(pairs) // _SCALED)]]
             )
-            graphs = [self._graph(*pair) for pair in pairs]
+            graphs = [superpixel_graph(*pair, self.scale_) for pair in pairs]
         trainer, self.C_, self.validation_ = fit_tuned(graphs, counts, self.crf, self.C, **settings)
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
         self.crf_model_ = CRFModel.of(trainer)
-        some = images_of_search(len(graphs), self.crf.search_images, groups, self.random_state)
+        some = images_of_search(len(graphs), groups, self.random_state)
         costs = [self.crf_model_.labels_and_costs(graphs[i])[1] for i in some]
         self.sharpness_ = calibrated_sharpness(costs, [counts[i] for i in some])
 
-    def _graph(self, image: DescribedImage, log_probabilities: FloatArray) -> SuperpixelGraph:
-        return superpixel_graph(
-            image, log_probabilities, self.scale_, appearance=not self.needs_scribbles
-        )
-
-    def _segmented(
-        self,
-        described: DescribedImage,
-        pixels: Photograph,
-        scribbles: Mask | None,
-        name: str = "scribbles",
-    ) -> tuple[Mask, Floats32]:
-        """Return the mask of an image, and the probabilities of its superpixels."""
-        fixed = None
+    def _segmented(self, image: Any, scribbles: Mask | None) -> tuple[Mask, Floats32, ShortArray]:
+        """Return the mask, and the probabilities and the index of superpixels."""
+        self._check_fitted()
+        pixels = photograph(image, "image")
+        described, fixed = self._describing()(shrink_to(pixels, self.sizes_[1])), None
         if scribbles is not None:
             if self.n_labels_ != 2:
                 raise ValueError(
-                    f"{name} separates object and background, but the model has {self.n_labels_} "
-                    "classes; leave it out, or train a model of one class against the others "
-                    "(LabelMap(foreground=...), --foreground)."
+                    "scribbles separates object and background, but the model has "
+                    f"{self.n_labels_} classes; leave it out, or train a model of one class "
+                    "against the others (LabelMap(foreground=...), --foreground)."
                 )
-            strokes = resized_strokes(scribbles, pixels.shape, described.labels.shape, name)
-            fixed = scribbled_labels(described, strokes, name, of_both_kinds=self.needs_scribbles)
+            shape = described.labels.shape
+            strokes = resized_strokes(scribbles, pixels.shape, shape, "scribbles")
+            fixed = scribbled_labels(described, strokes, of_both_kinds=False)
         with one_blas_thread():
-            if self.classifiers_ is not None:
-                log_probabilities = self.classifiers_.log_probabilities(described)
-            elif fixed is None:
-                raise ValueError(
-                    "The model was trained with scribbles; give scribbles for each image."
-                )
-            else:
-                log_probabilities = scribble_log_probabilities(described, fixed)
-            graph = self._graph(described, log_probabilities)
+            log_probabilities: FloatArray = self.classifiers_.log_probabilities(described)
+            graph = superpixel_graph(described, log_probabilities, self.scale_)
         labels, costs = self.crf_model_.labels_and_costs(graph, fixed)
         mask = refine_mask(pixels, labels.astype(np.uint8)[described.labels])
-        return mask, softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
+        probabilities: Floats32 = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
+        return mask, probabilities, described.labels
 
-    def _described(self, image: Any) -> tuple[Photograph, DescribedImage]:
-        """Return the pixels of a single image as RGB, and their description."""
-        self._check_fitted()
-        if isinstance(image, list | tuple) or getattr(image, "ndim", 2) == 4:
-            raise ValueError(
-                f"image is a {type(image).__name__} of {len(image)}; give one image, "
-                "or use predict_in_turn for many."
-            )
-        pixels = photograph(image, "image")
-        return pixels, self._describing(self.cache)(shrink_to(pixels, self.sizes_[1]))
-
-    def _small(self, images: Sequence[Photograph]) -> ReadWhenUsed:
-        """Return a sequence of the photographs, each checked and shrunk when it is used."""
-        return ReadWhenUsed(
-            range(len(images)),
-            lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.sizes_[1]),
-        )
-
-    def _describing(self, folder: PathName | None) -> Describing:
+    def _describing(self) -> Describing:
         features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
-        return Describing(self.sizes_[0], self.superpixels, features, folder)
+        return Describing(self.sizes_[0], self.superpixels, features)
+
+
+def _check_lists(images: Sequence[Photograph], masks: Sequence[Mask]) -> None:
+    """Raise TypeError or ValueError unless there is a mask for every image."""
+    for name, listed in (("images", images), ("masks", masks)):
+        check_sequence(listed, name, "give a list with one for each image")
+    if len(images) != len(masks):
+        raise ValueError(f"There are {len(images)} images and {len(masks)} masks; give one each.")
 
 
 # Entries of the header of a file, by their attributes.
@@ -604,19 +476,12 @@ _CLASSIFIERS: dict[str, Any] = {**dict.fromkeys(GROUPS, BoostedTrees), ALL: Join
 
 
 def _schema(header: Header, names: Collection[str]) -> Schema:
-    if header["features"] != FEATURES_VERSION:
-        raise ModelFileError(
-            f"The segmenter has features of version {header['features']!r:.20}; this structboost "
-            f"has version {FEATURES_VERSION}. Update structboost, or train again."
-        )
     sizes = _sizes(header)
     schema = {
         "crf/": Part(CRFModel.schema),
         "scale/": Part(PotentialScale.schema, {"n_unary": sizes["n_unary"]}),
+        "": Part({"codebook": Array("float32", ("n_words", WORD_WIDTH))}),
     }
-    if header["folds"] is None:
-        return schema
-    schema[""] = Part({"codebook": Array("float32", ("n_words", WORD_WIDTH))})
     widths: dict[str, Any] = {
         **GROUP_WIDTHS,
         WORDS: "n_words",
@@ -631,9 +496,7 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 def _sizes(header: Header) -> dict[str, int]:
     n_labels = whole_number(header["n_labels_"], "number of labels", 2, VOID)
-    by_scribbles = header["folds"] is None
-    n_classifiers = N_SCRIBBLE_FEATURES if by_scribbles else len(GROUPS) + 1
-    n_unary = n_unary_potentials(n_classifiers, n_labels, appearance=not by_scribbles)
+    n_unary = n_unary_potentials(len(GROUPS) + 1, n_labels)
     # The indicators of all labels but the first are potentials as well.
     return {
         "n_labels": n_labels,
@@ -645,7 +508,7 @@ def _sizes(header: Header) -> dict[str, int]:
 
 FORMAT = ArchiveFormat(
     name="structboost-segmenter",
-    version=6,
+    version=7,  # raise it with every change of the values of the features, too
     what="structboost segmenter",
     error=ModelFileError,
     remedy="train the model again, or take another copy of the file",

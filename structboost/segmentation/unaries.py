@@ -289,6 +289,9 @@ _LEAST_OF_USERS = 1e-4
 # Probabilities of independent groups would multiply, and averaging log-odds would be too cautious;
 # the groups are in between.
 _SHARPNESS = 1.5
+# Largest numbers of superpixels, drawn at random, for the classifier of a group and for the one on
+# all features.
+_GROUP_ROWS, _JOINT_ROWS = 10_000, 60_000
 
 
 @dataclass(frozen=True)
@@ -302,21 +305,14 @@ class UnarySettings:
         the other folds.
     group_rounds : int
         Rounds of boosting for each group of features.
-    group_rows, joint_rows : int
-        Largest number of superpixels, drawn at random, for the classifier of a group and for the
-        one on all features (:mod:`structboost.segmentation.unaries`).
     """
 
     n_folds: int = 3
     group_rounds: int = 40
-    group_rows: int = 10_000
-    joint_rows: int = 60_000
 
     def __post_init__(self) -> None:
-        for name in ("n_folds", "group_rounds", "group_rows", "joint_rows"):
-            checked_whole_number(getattr(self, name), name)
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds is {self.n_folds}; give a whole number from 2, such as 3.")
+        checked_whole_number(self.n_folds, "n_folds", least=2)
+        checked_whole_number(self.group_rounds, "group_rounds")
 
 
 @dataclass(frozen=True, repr=False)
@@ -395,14 +391,11 @@ class OwnUnaries:
         all built-in features, 2744 with 200 visual words.
     n_folds : int
         Number of folds of the training images.
-    n_rows : int
-        Largest number of superpixels, drawn at random, to train a classifier on.
     """
 
     classifier: Any
     features: Callable[[ByteArray, ShortArray], AnyArray] | None = None
     n_folds: int = 3
-    n_rows: int = 60_000
 
 
 @dataclass(frozen=True)
@@ -463,10 +456,8 @@ def fit_unaries(
     Raises
     ------
     ValueError
-        If there are fewer than two images, or all superpixels are void.
+        If all superpixels are void.
     """
-    if len(images) < 2:
-        raise ValueError(f"{len(images)} image is too few to train on; give at least 2, better 20.")
     settings = settings or UnarySettings()
     n_labels, stacked = counts[0].shape[1], np.concatenate(counts)
     labels, usable = np.argmax(stacked, axis=1), stacked.sum(axis=1) > 0
@@ -495,13 +486,13 @@ def fit_unaries(
     codebook = None
     fits: dict[str, tuple[_Fit, list[IntArray]]]
     if isinstance(settings, OwnUnaries):
-        fits = {ALL: (partial(_fit_own, settings.classifier), draw(settings.n_rows))}
+        fits = {ALL: (partial(_fit_own, settings.classifier), draw(_JOINT_ROWS))}
     else:
-        of_groups = draw(settings.group_rows, rare_more_often=True)
+        of_groups = draw(_GROUP_ROWS, rare_more_often=True)
         fits = dict.fromkeys(
             GROUPS, (partial(fit_trees, n_rounds=settings.group_rounds), of_groups)
         )
-        fits[ALL] = fit_joint, draw(settings.joint_rows)
+        fits[ALL] = fit_joint, draw(_JOINT_ROWS)
     if not isinstance(settings, OwnUnaries) or settings.features is None:
         with Phase(f"visual words of {len(images)} images", 1, verbose) as line:
             codebook = learn_codebook(images, random_state=random_state)

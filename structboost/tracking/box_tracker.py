@@ -436,10 +436,10 @@ class StructBoostTracker(BoxTracker):
 
     Examples
     --------
-    >>> from structboost.tracking import StructBoostTracker, make_synthetic_clip
-    >>> clip = make_synthetic_clip(3)
-    >>> tracker = StructBoostTracker().init(clip.frames[0], clip.boxes[0])
-    >>> tracker.update(clip.frames[1]).shape
+    >>> from skimage.data import astronaut
+    >>> from structboost.tracking import StructBoostTracker
+    >>> tracker = StructBoostTracker().init(astronaut(), (150, 8, 154, 188))
+    >>> tracker.update(astronaut()).shape
     (4,)
     """
 

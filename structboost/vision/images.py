@@ -1,27 +1,35 @@
-"""Images in memory and drawing on them, in RGB, for trackers and segmenters.
+"""Images and masks in memory and in files, for trackers and segmenters.
 
-Images have 8 bits, and are grey (height, width) or RGB (height, width, 3).  OpenCV's BGR appears in
-this module only where OpenCV reads files, and in the modules that read and write videos.
+Images have 8 bits, and are grey (height, width) or RGB (height, width, 3).  OpenCV's BGR appears
+only where OpenCV reads files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from io import BytesIO
 from os import PathLike
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from PIL import Image, ImageOps
 
-from structboost._typing import ByteArray
+from structboost._typing import AnyArray, BoolArray, ByteArray, PathName
+from structboost.files.atomic_write import regular_file, write_whole
 from structboost.validation import check_unmasked, shown
 
 Pixels = ByteArray
+Photograph = ByteArray
+Mask = ByteArray
 
-# Prefixes of Pillow's modes with more than 8 bits, which conversion to RGB would clip at 255.
-_DEEP_MODES = ("I", "F")
+VOID = 255
+IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+# Pillow's modes that are grey, and prefixes of those with more than 8 bits, which conversion to RGB
+# would clip at 255.
 _GREY_MODES = ("1", "L", "LA", "La")
+_DEEP_MODES = ("I", "F")
 _WANTED = "give uint8 of shape (height, width) for grey or (height, width, 3) for RGB"
 _CONVERSION = (
     "np.rint(255 * image).astype(np.uint8) where 1 is white, (image >> 8).astype(np.uint8) where "
@@ -29,15 +37,11 @@ _CONVERSION = (
 )
 
 
-class LetterBox(NamedTuple):
-    """Frame on a black canvas of other proportions.
+class ImageFileError(ValueError):
+    """Error of a file of an image or a mask.
 
-    Coordinates x, y are mapped by ``canvas = scale * frame + offset``.
+    The file is missing or unreadable, or does not fit its partner.
     """
-
-    image: Pixels
-    scale: float
-    offset: tuple[int, int]
 
 
 def checked_image(image: Any, name: str = "image") -> Pixels:
@@ -65,20 +69,11 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
     TypeError
         If it is the path of a file.
     """
-    if isinstance(image, Image.Image):
-        return _pixels_of_picture(image, name)
-    if isinstance(image, str | PathLike):
-        raise TypeError(
-            f"{name} is {str(image)!r}; read the file first, such as by PIL.Image.open or by "
-            "structboost.segmentation.read_photograph."
-        )
-    check_unmasked(image, name, "fill them, such as by image.filled(0)")
-    try:
-        array = np.asarray(image)
-    except ValueError:  # lists of unequal lengths
-        raise TypeError(f"{name} is {shown(image)}; {_WANTED}.") from None
-    channels = array.shape[2:]
-    what = f"{name} is {array.dtype} of shape {array.shape}"
+    if isinstance(image, Image.Image) and not image.mode.startswith(_DEEP_MODES):
+        upright = ImageOps.exif_transpose(image)
+        image = upright.convert("L" if image.mode in _GREY_MODES else "RGB")
+    array = _array_of(image, name, "by structboost.segmentation.read_photograph")
+    what, channels = f"{name} is {array.dtype} of shape {array.shape}", array.shape[2:]
     if array.ndim not in (2, 3) or channels not in ((), (1,), (3,), (4,)) or not array.size:
         raise ValueError(f"{what}; {_WANTED}.")
     if array.dtype != np.uint8:
@@ -88,15 +83,178 @@ def checked_image(image: Any, name: str = "image") -> Pixels:
     return np.ascontiguousarray(array[:, :, :3]) if channels == (4,) else array
 
 
-def decoded_image(content: bytes) -> Pixels | None:
-    """Decode the bytes of an image file and rotate the image by its metadata.
+def mask_of(mask: Any, name: str) -> Mask:
+    """Convert a user's mask or scribbles into values of 0..255, shape (height, width).
 
-    Returns None if the bytes are no image.  OpenCV raises cv2.error, for example at an absurd size
-    in a damaged file.
+    The mask is an array of whole numbers or bool, or a picture of Pillow, which is rotated by its
+    EXIF orientation.  The values of a picture with a palette are its indices.  ValueError if
+    ``mask`` has another shape, is not of whole numbers, or has values beyond 0..255.  TypeError if
+    it is the path of a file.
     """
-    data = np.frombuffer(content, np.uint8)
-    image = cv2.imdecode(data, cv2.IMREAD_ANYCOLOR) if len(data) else None
-    return None if image is None else swapped_channels(image)
+    if isinstance(mask, Image.Image):
+        mask = ImageOps.exif_transpose(mask.convert("L") if mask.mode == "1" else mask)
+    values = _array_of(mask, name, "by structboost.segmentation.read_mask")
+    if values.ndim != 2 or not values.size:
+        raise ValueError(
+            f"{name} has shape {values.shape}; give (height, width), one class index per pixel."
+        )
+    if values.dtype.kind not in "iub":
+        raise ValueError(
+            f"{name} is {values.dtype}; give class indices 0..254, and 255 for void, as uint8: "
+            "np.rint(mask).astype(np.uint8) if the values are indices."
+        )
+    if values.dtype != np.uint8 and (values.min() < 0 or values.max() > VOID):
+        raise ValueError(
+            f"{name} has values from {values.min()} to {values.max()}; give class indices 0..254, "
+            "and 255 for void."
+        )
+    return values.astype(np.uint8, copy=False)
+
+
+def _array_of(image: Any, name: str, how: str) -> AnyArray:
+    """Return a picture of Pillow or an array as an array, or raise TypeError."""
+    if isinstance(image, str | PathLike):
+        raise TypeError(f"{name} is {str(image)!r}; read the file first, such as {how}.")
+    check_unmasked(image, name, "fill them, such as by image.filled(0) or mask.filled(255)")
+    try:
+        return np.asarray(image)
+    except ValueError:  # lists of unequal lengths
+        raise TypeError(f"{name} is {shown(image)}; {_WANTED}.") from None
+
+
+def photograph(image: Any, name: str) -> Photograph:
+    """Return the pixels of an image as RGB."""
+    return as_rgb(checked_image(image, name))
+
+
+def check_one_size(
+    image: str, image_shape: tuple[int, ...], mask: str, mask_shape: tuple[int, ...]
+) -> None:
+    """Raise ValueError unless an image and its mask or scribbles are of one size."""
+    (height, width), shape = image_shape[:2], mask_shape[:2]
+    if shape != (height, width):
+        rotated = (
+            " One of them is rotated by the EXIF orientation of the photograph, the other is "
+            "not: rotate it, too, or take the orientation out of the photograph's file, such as "
+            "by exiftool -Orientation= FILE."
+        )
+        raise ValueError(
+            f"{mask} has {shape[1]} x {shape[0]} pixels, {image} {width} x {height}; they must be "
+            f"of one size.{rotated if shape == (width, height) else ''}"
+        )
+
+
+def read_image(path: PathName) -> Pixels:
+    """Read an image, grey or RGB, rotated upright and without alpha.
+
+    ImageFileError if there is no such file, or it is not an image.
+    """
+    data = np.frombuffer(_bytes(path), np.uint8)
+    try:
+        image = cv2.imdecode(data, cv2.IMREAD_ANYCOLOR) if len(data) else None
+    except cv2.error:  # such as an absurd size in a damaged file
+        image = None
+    if image is None:
+        raise ImageFileError(
+            f"{path} cannot be read as an image; it may be damaged or of another format."
+        )
+    return swapped_channels(image)
+
+
+def read_photograph(path: PathName) -> Photograph:
+    """Read an image as RGB, rotated upright and without alpha.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Returns
+    -------
+    image : ndarray of uint8, shape (height, width, 3)
+        RGB.
+
+    Raises
+    ------
+    ImageFileError
+        If there is no such file, or it is not an image.
+    """
+    return as_rgb(read_image(path))
+
+
+def read_mask(path: PathName) -> Mask:
+    """Read the values of a mask, shape (height, width), rotated by its metadata.
+
+    With a palette the values are its indices.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Raises
+    ------
+    ImageFileError
+        If there is no such file, or it is not an image of 8-bit indices.
+    """
+    try:
+        with Image.open(regular_file(path, "file", ImageFileError)) as picture:
+            values: Image.Image = picture
+            if picture.mode in ("RGB", "RGBA", "LA"):
+                channels = np.asarray(picture.convert("RGB"))
+                if (channels != channels[:, :, :1]).any():
+                    raise ImageFileError(
+                        f"{path} is a colour picture; give a mask with one channel (or a palette) "
+                        "of class indices, such as by examples/colour_masks.py."
+                    )
+                values = ImageOps.exif_transpose(picture).getchannel(0)
+            return mask_of(values, str(path))
+    except (OSError, SyntaxError, ValueError) as error:
+        if isinstance(error, ImageFileError):
+            raise
+        raise ImageFileError(f"{path} cannot be read as a mask ({error}).") from error
+
+
+def write_png(path: PathName, pixels: ByteArray) -> None:
+    """Write a mask (height, width) or an RGB picture (height, width, 3) as a whole file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    pixels : ndarray of uint8
+        The mask or picture.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "png", compress_level=1)
+    write_whole(path, file.getvalue())
+
+
+def files_in(folder: Path, suffixes: tuple[str, ...] = IMAGE_SUFFIXES) -> list[Path]:
+    """List the files of a folder with one of the suffixes, in order.
+
+    ImageFileError if there is no such folder.
+    """
+    if not folder.is_dir():
+        raise ImageFileError(f"There is no folder {folder}.")
+    return sorted(
+        path
+        for path in folder.iterdir()
+        # Names with a leading dot are side files of other systems, not images.
+        if path.suffix.lower() in suffixes and not path.name.startswith(".")
+    )
+
+
+def _bytes(path: PathName) -> bytes:
+    try:
+        return regular_file(path, "file", ImageFileError).read_bytes()
+    except OSError as error:
+        raise ImageFileError(f"{path} cannot be read ({error}).") from error
 
 
 def swapped_channels(image: Any) -> Pixels:
@@ -124,118 +282,46 @@ def resized(image: Pixels, size: tuple[int, int]) -> Pixels:
     return np.asarray(cv2.resize(image, size, interpolation=method), np.uint8)
 
 
-def letter_boxed(image: Pixels, size: tuple[int, int]) -> LetterBox:
-    """Fit the image into ``size``, (width, height), centred, with black margins."""
-    height, width = image.shape[:2]
-    scale = min(size[0] / width, size[1] / height)
-    inner = (max(1, round(scale * width)), max(1, round(scale * height)))
-    left, above = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
-    canvas = np.zeros((size[1], size[0], 3), np.uint8)
-    canvas[above : above + inner[1], left : left + inner[0]] = resized(as_rgb(image), inner)
-    return LetterBox(canvas, scale, (left, above))
+def shrink_to(pixels: Photograph, longest: int) -> Photograph:
+    """Shrink a photograph to ``longest`` pixels along its longer side, if it is larger."""
+    height, width = pixels.shape[:2]
+    scale = min(1.0, longest / max(height, width))
+    return resized(pixels, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
-def _pixels_of_picture(picture: Image.Image, name: str) -> Pixels:
-    if picture.mode.startswith(_DEEP_MODES):
-        raise ValueError(
-            f"{name} is a picture of mode {picture.mode!r}, which has more than 8 bits; "
-            "scale its values to 0..255 and give them as an array of uint8."
-        )
-    if not picture.width or not picture.height:
-        raise ValueError(
-            f"{name} is a picture of {picture.width} x {picture.height} pixels; give a larger one."
-        )
-    picture = ImageOps.exif_transpose(picture)
-    return np.array(picture.convert("L" if picture.mode in _GREY_MODES else "RGB"), np.uint8)
+def resized_mask(mask: AnyArray, shape: tuple[int, ...]) -> AnyArray:
+    """Resize a mask, or planes of shape (height, width, n), by nearest neighbours."""
+    if mask.shape[:2] == tuple(shape[:2]):
+        return mask
+    if mask.ndim == 3:  # OpenCV accepts few planes
+        planes = [resized_mask(plane, shape) for plane in np.moveaxis(mask, 2, 0)]
+        return np.stack(planes, axis=2)
+    return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)
 
 
-Colour = tuple[int, int, int]
-
-BLACK: Colour = (0, 0, 0)
-WHITE: Colour = (255, 255, 255)
-# Bright enough for photographs, dark enough for white paper.
-COLOURS: tuple[Colour, ...] = (
-    (20, 190, 50),
-    (20, 120, 235),
-    (200, 30, 200),
-    (255, 145, 0),
-    (230, 40, 40),
-    (0, 180, 190),
-    (130, 70, 120),
-    (160, 100, 40),
-)
-_FONT = cv2.FONT_HERSHEY_SIMPLEX
-_PADDING = 3  # pixels beside the text of a label
-_SMALLEST = 0.35  # size of a readable text
-_LINE = 52  # height of a line of a legend, times the size of its text
-_PAPER: Colour = (40, 40, 40)
+def outlines(mask: Mask) -> BoolArray:
+    """Mark the pixels whose right or lower neighbour has another class."""
+    out = np.zeros(mask.shape, np.bool_)
+    out[:, :-1] |= mask[:, :-1] != mask[:, 1:]
+    out[:-1] |= mask[:-1] != mask[1:]
+    return out
 
 
-def class_colours(n_labels: int) -> Pixels:
-    """Return a colour for each class, shape (n_labels, 3), with hues a golden angle apart."""
-    labels = np.arange(n_labels)
-    hsv = np.stack(
-        (labels * 0.618034 % 1.0 * 179, 200 - 60 * (labels % 2), 235 - 45 * (labels % 3)), axis=1
-    )
-    return np.asarray(cv2.cvtColor(hsv[None].astype(np.uint8), cv2.COLOR_HSV2RGB)[0], np.uint8)
+class ReadWhenUsed(Sequence[Any]):
+    """Sequence of pictures that are read when they are used, so that few are in memory.
 
-
-def label_size(canvas: Pixels, text: str, size: float | None = None) -> tuple[int, int]:
-    """Return width and height of :func:`draw_label`, pixels."""
-    (width, height), below = cv2.getTextSize(text, _FONT, size or _text_size(canvas), 1)
-    return width + 2 * _PADDING, height + below // 2 + 4
-
-
-def draw_label(
-    canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour, size: float | None = None
-) -> None:
-    """Draw text on a filled box with its upper left corner at ``corner``, moved into the canvas.
-
-    The size of the text depends on the canvas, unless it is set.
+    Parameters
+    ----------
+    items : sequence
+    read : callable
+        ``read(item)`` returns the picture.
     """
-    size = size or _text_size(canvas)
-    width, height = label_size(canvas, text, size)
-    left = min(max(corner[0], 0), max(canvas.shape[1] - width, 0))
-    top = min(max(corner[1], 0), max(canvas.shape[0] - height, 0))
-    cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
-    ink = WHITE if float(np.dot(colour, (0.299, 0.587, 0.114))) < 150 else BLACK
-    below = cv2.getTextSize(text, _FONT, size, 1)[1]
-    start = (left + _PADDING, top + height - 2 - below // 2)
-    cv2.putText(canvas, text, start, _FONT, size, ink, 1, cv2.LINE_AA)
 
+    def __init__(self, items: Sequence[Any], read: Callable[[Any], Any]) -> None:
+        self._items, self._read = items, read
 
-def legend(names: Mapping[str, Colour], width: int, size: float = _SMALLEST) -> list[Pixels]:
-    """Draw names on their colours, in as many lines as the width needs."""
-    lines: list[Pixels] = []
-    left = width
-    for name, colour in names.items():
-        line = blank(round(_LINE * size), width, _PAPER)
-        length = label_size(line, name, size)[0]
-        if left + length > width:
-            lines.append(line)
-            left = 0
-        draw_label(lines[-1], name, (left, 0), colour, size)
-        left += length
-    return lines
+    def __len__(self) -> int:
+        return len(self._items)
 
-
-def blank(height: int, width: int, colour: Colour) -> Pixels:
-    """Create a canvas of one colour."""
-    return np.full((height, width, 3), colour, np.uint8)
-
-
-def sheet(rows: Sequence[Sequence[Pixels]], *, gap: int = 0) -> Pixels:
-    """Join rows of tiles in one image, with white gaps.
-
-    The tiles of a row have one height, and all rows have one width.
-    """
-    space = (0, gap, 0, gap, cv2.BORDER_CONSTANT)
-    lines = [
-        np.hstack([cv2.copyMakeBorder(tile, *space, value=WHITE) for tile in row]) for row in rows
-    ]
-    joined = np.vstack(lines).astype(np.uint8)
-    return joined[: len(joined) - gap, : joined.shape[1] - gap]
-
-
-def _text_size(canvas: Pixels) -> float:
-    return max(_SMALLEST, int(min(canvas.shape[:2])) / 600)
+    def __getitem__(self, index: Any) -> Any:
+        return self._read(self._items[index])

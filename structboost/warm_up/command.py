@@ -190,7 +190,7 @@ def _tracker() -> None:
 
 def _segmenter() -> None:
     from structboost.segmentation.segmenter import Segmenter
-    from structboost.segmentation.synthetic_images import make_synthetic_images
 
-    images = make_synthetic_images(4)
-    Segmenter(n_segments=40, C=1.0).fit(images.images, images.masks).predict(images.images[0])
+    noise = np.random.default_rng(0).integers(0, 255, (4, 48, 64)).astype(np.uint8)
+    halves = np.tile(np.arange(64) // 32, (48, 1)).astype(np.uint8)
+    Segmenter(n_segments=40, C=1.0).fit(list(noise), [halves] * 4).predict(noise[0])

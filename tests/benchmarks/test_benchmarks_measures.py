@@ -36,12 +36,11 @@ from benchmarks.runner.experiment import (
 from benchmarks.runner.pages import across
 from benchmarks.runner.records import FIELDS, record, summary, write_json
 from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, tokens
+from examples.synthetic_clip import make_synthetic_clip
+from examples.synthetic_images import make_synthetic_images
 from structboost import HierarchicalMultiLabelTask, MatchingTask, MulticlassTask, StructuredSVM
 from structboost.errors import InterruptedFitWarning
-from structboost.segmentation.image_files import write_png
-from structboost.segmentation.synthetic_images import make_synthetic_images
-from structboost.tracking.synthetic_clip import make_synthetic_clip
-from structboost.tracking.tracks import write_boxes
+from structboost.vision.images import write_png
 
 pytestmark = pytest.mark.benchmarks
 GLASS = Source("glass", Path())
@@ -271,7 +270,7 @@ def test_a_made_clip_is_tracked_to_a_page_and_kept(tmp_path, capsys, monkeypatch
     for index, frame in enumerate(clip.frames):
         cv2.imwrite(str(folder / "img" / f"{index:04d}.png"), frame[:, :, ::-1])
     for name in ("groundtruth.txt", "groundtruth_mil.txt"):
-        write_boxes(folder / name, clip.boxes)
+        np.savetxt(folder / name, clip.boxes, delimiter=",")
     monkeypatch.setattr(commands, "UNITS", tmp_path / "units")
     run = ["run", "tracking", "--data", str(tmp_path), "--only", "deer"]
     run += ["--results", str(tmp_path / "results")]

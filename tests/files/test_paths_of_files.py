@@ -31,8 +31,8 @@ from structboost.files.atomic_write import (
     whole_file,
     write_whole,
 )
-from structboost.segmentation.image_files import ImageFileError, read_photograph
 from structboost.tracking import VideoWriter
+from structboost.vision.images import ImageFileError, read_photograph
 from tests.battery.behaviours_of_state import _load
 from tests.battery.checked_face import Face
 from tests.battery.table_of_faces import all_faces

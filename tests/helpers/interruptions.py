@@ -171,8 +171,8 @@ def dask():
 
 
 def tracker():
+    from examples.synthetic_clip import make_synthetic_clip
     from structboost.tracking import StructBoostTracker
-    from structboost.tracking.synthetic_clip import make_synthetic_clip
 
     clip = make_synthetic_clip(40)
     followed = StructBoostTracker()
@@ -191,8 +191,8 @@ def tracker():
 
 
 def segmenter():
+    from examples.synthetic_images import make_synthetic_images
     from structboost.segmentation.segmenter import Segmenter
-    from structboost.segmentation.synthetic_images import make_synthetic_images
 
     made = make_synthetic_images()
     trained = Segmenter(n_segments=60, C=100.0).fit(made.images[:6], made.masks[:6])
@@ -201,11 +201,12 @@ def segmenter():
 
 def command():
     from structboost.cli import main as command_line
+    from tests.helpers.photographs import write_folder
 
     with tempfile.TemporaryDirectory() as folder:
-        code = command_line(
-            ["segment", "train", "--model", str(Path(folder) / "made.model"), "--C", "100"]
-        )
+        write_folder(Path(folder), 6, 0)
+        train = "segment train --images {0}/images --masks {0}/masks --model {0}/m --C 100"
+        code = command_line(train.format(folder).split())
     if code == 130:
         raise KeyboardInterrupt
     assert code == 0
@@ -328,8 +329,6 @@ def import_all():
 
     import structboost.cli
     import structboost.segmentation.segmenter
-    import structboost.segmentation.synthetic_images
-    import structboost.tracking.synthetic_clip
     import tests.helpers.slow_task  # noqa: F401
 
     for package in (structboost, *(getattr(structboost, name) for name in structboost._PACKAGES)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from examples.synthetic_images import make_synthetic_images
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import make_synthetic_images
 from tests.helpers.photographs import QUICK
 
 

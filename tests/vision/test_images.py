@@ -7,8 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
-from structboost.segmentation.image_files import mask_of, read_mask, read_photograph
-from structboost.vision.images import as_rgb, checked_image
+from structboost.vision.images import as_rgb, checked_image, mask_of, read_mask, read_photograph
 
 RGB = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
 GREY = np.ascontiguousarray(RGB[:, :, 0])
@@ -59,28 +58,21 @@ def test_checked_image_accepts_grey_and_alpha():
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (RGB / 255.0, r"images\[3\] is float64 of shape \(20, 30, 3\); .*np.rint\(255 \* image\)"),
-        (GREY.astype(np.uint16), r"images\[3\] is uint16 .*image >> 8"),
-        (GREY > 9, r"images\[3\] is bool"),
-        (
-            np.zeros((4, 5, 2), np.uint8),
-            r"images\[3\] is uint8 of shape \(4, 5, 2\); give uint8 of shape",
-        ),
-        (np.zeros((0, 5), np.uint8), r"images\[3\] is uint8 of shape \(0, 5\)"),
-        (np.zeros((1, 4, 5, 3), np.uint8), r"images\[3\] is uint8 of shape \(1, 4, 5, 3\)"),
-        (None, r"images\[3\] is object of shape \(\)"),
-        ("photo.jpg", r"images\[3\] is 'photo\.jpg'; read the file first"),
-        (
-            Image.fromarray(GREY.astype(np.uint16)),
-            r"images\[3\] is a picture of mode 'I;16'.*array of uint8",
-        ),
-        (Image.fromarray(GREY.astype(np.int32)), "mode 'I'"),
-        (Image.fromarray(GREY.astype(np.float32)), "mode 'F'"),
-        (Image.new("RGB", (0, 3)), "0 x 3 pixels"),
+        (RGB / 255.0, r"is float64 of shape \(20, 30, 3\); .*np.rint\(255 \* image\)"),
+        (GREY.astype(np.uint16), r"is uint16 .*image >> 8"),
+        (GREY > 9, "is bool"),
+        (np.zeros((4, 5, 2), np.uint8), r"is uint8 of shape \(4, 5, 2\); give uint8 of shape"),
+        (np.zeros((0, 5), np.uint8), r"is uint8 of shape \(0, 5\)"),
+        (np.zeros((1, 4, 5, 3), np.uint8), r"is uint8 of shape \(1, 4, 5, 3\)"),
+        (None, r"is object of shape \(\)"),
+        ("photo.jpg", r"is 'photo\.jpg'; read the file first"),
+        (Image.fromarray(GREY.astype(np.uint16)), "is uint16"),
+        (Image.fromarray(GREY.astype(np.float32)), "is float32"),
+        (Image.new("RGB", (0, 3)), r"is uint8 of shape \(3, 0, 3\)"),
     ],
 )
 def test_checked_image_names_bad_images(image, message):
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((TypeError, ValueError), match=r"images\[3\] " + message):
         checked_image(image, "images[3]")
 
 
@@ -104,7 +96,7 @@ def test_masks_of_other_integers_and_pictures_are_accepted():
     [
         (
             np.zeros((4, 5, 3), np.uint8),
-            r"masks\[1\] has shape \(4, 5, 3\); give \(height, width\)",
+            r"masks\[1\] has shape \(4, 5, 3\); give",
         ),
         (np.zeros((4, 5)), r"masks\[1\] is float64; give class indices"),
         (np.full((4, 5), 300), r"masks\[1\] has values from 300 to 300; give class indices 0..254"),

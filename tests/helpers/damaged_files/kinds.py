@@ -11,6 +11,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
+from examples.synthetic_images import make_synthetic_images
 from structboost import (
     BinnedTable,
     Checkpoint,
@@ -28,7 +29,6 @@ from structboost.learners.patch import PatchFamily
 from structboost.objectives import Exponential
 from structboost.segmentation.crf import CRFSettings
 from structboost.segmentation.segmenter import Segmenter
-from structboost.segmentation.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 
 X, Y = load_iris(return_X_y=True)
@@ -193,7 +193,6 @@ KINDS = {
     "codes of a table": table("codes.npy"),
     "segmenter": segmenter(),
     "linear segmenter": segmenter(learner="ssvm"),
-    "segmenter of trees": segmenter(weak_learner="tree"),
 }  # fmt: skip
 # Those that take long to load and use.
-SLOW = ("segmenter", "linear segmenter", "segmenter of trees")
+SLOW = ("segmenter", "linear segmenter")
