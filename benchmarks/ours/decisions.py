@@ -1,8 +1,5 @@
 """Instances whose costs are predicted, and all learners that predict them but PyEPO's."""
 
-from __future__ import annotations
-
-import time
 import warnings
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +12,7 @@ from sklearn.multioutput import MultiOutputRegressor
 
 from benchmarks.peers.boosters import peer
 from benchmarks.runner.datasets import Table
-from benchmarks.runner.protocol import Method, grid, spread
+from benchmarks.runner.protocol import Method, cpu_timed, grid, spread
 from structboost import PredictThenOptimize
 from structboost.decisions import (
     AcyclicPath,
@@ -62,33 +59,40 @@ def _made(problem, X, costs, n, expected):
     return Instance(problem, X, costs, rows[:n], rows[n:], (rows[:cut], rows[cut:n]), expected)
 
 
+def _noisy(rng, expected):
+    """Costs with noise of 0.5, as PyEPO's."""
+    return expected * rng.uniform(0.5, 1.5, expected.shape)
+
+
+def _powers(x, B, degree):
+    """Expected costs of PyEPO's shortest paths."""
+    return ((x @ B.T / np.sqrt(5) + 3) ** degree + 1) / 3.5**degree
+
+
 def routes(degree, seed, n=1000, n_test=4000):
-    """PyEPO's shortest paths on a grid of 5 x 5, with noise of 0.5."""
+    """PyEPO's shortest paths on a grid of 5 x 5."""
     rng, problem = np.random.RandomState(seed), GridPath(5, 5)
     B = rng.binomial(1, 0.5, (problem.n_items, 5))
     x = rng.normal(0, 1, (n + n_test, 5))
-    expected = ((x @ B.T / np.sqrt(5) + 3) ** degree + 1) / 3.5**degree
-    return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
+    expected = _powers(x, B, degree)
+    return _made(problem, x, _noisy(rng, expected), n, expected)
 
 
-def notebook(data_dir):
+def notebook(file, repeat):
     """The instance of PyEPO's notebook 3, and its rows."""
-    with np.load(data_dir / NOTEBOOK) as file:
-        x, costs, train, test, B = (file[k] for k in ("x", "c", "train", "test", "B"))
-    expected = ((x @ B.T / np.sqrt(5) + 3) ** 4 + 1) / 3.5**4
+    x, costs, train, test, B = (file[k] for k in ("x", "c", "train", "test", "B"))
     parts = train, test, (train[:750], train[750:])
-    return Instance(GridPath(5, 5), x, costs.astype(float), *parts, expected)
+    return Instance(GridPath(5, 5), x, costs.astype(float), *parts, _powers(x, B, 4))
 
 
-def knapsack(data_dir, seed):
+def knapsack(file, seed):
     """Prices of half-hours, capacity 60, with the order of days of a seed."""
-    with np.load(data_dir / KNAPSACK) as file:
-        X, y, weights, own, order = (file[k] for k in ("X", "y", "weights", "file_train", "order"))
-    X = X[:, :, 1:]  # the first column numbers the days
-    rows = X[own].reshape(-1, X.shape[2])
+    X = file["X"][:, :, 1:]  # the first column numbers the days
+    rows = X[file["file_train"]].reshape(-1, X.shape[2])
     X = (X - rows.mean(axis=0)) / rows.std(axis=0)
-    train, held, test = np.split(order[seed].astype(int), [550, 650])
-    return Instance(Knapsack(weights, 60), X, y, train, test, (train, held), mean_of_ratios=True)
+    train, held, test = np.split(file["order"][seed].astype(int), [550, 650])
+    parts, problem = (train, test, (train, held)), Knapsack(file["weights"], 60)
+    return Instance(problem, X, file["y"], *parts, mean_of_ratios=True)
 
 
 def network(trial):
@@ -104,18 +108,16 @@ def network(trial):
     return _made(AcyclicPath(np.array(arcs), 0, 4), x, costs, 1000, expected)
 
 
-def _slow_above(rng, n_items):
-    """Costs of items that rise above thresholds of features, and further above two at once."""
-    shape = n_items, 3
+def _slow_above(seed, problem, n):
+    """Features, and costs of items that rise above thresholds, and further above two at once."""
+    rng = np.random.RandomState(seed)
+    shape = problem.n_items, 3
     which = rng.randint(0, 5, (2, *shape))
     at = rng.normal(0, 0.5, (2, *shape))
     alone, together = rng.uniform(0, 2, (2, *shape))
-
-    def costs(x):
-        above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
-        return 1 + (alone * above + together * (above & also)).sum(axis=2)
-
-    return costs
+    x = rng.normal(0, 1, (n, 5))
+    above, also = (x[:, w] > t for w, t in zip(which, at, strict=True))
+    return rng, x, 1 + (alone * above + together * (above & also)).sum(axis=2)
 
 
 def thresholds(seed, n=1000, n_test=4000):
@@ -124,11 +126,9 @@ def thresholds(seed, n=1000, n_test=4000):
     Rush hour slows a street down, rain another, and both together a third. Sizes, noise and
     features are those of PyEPO's shortest paths; only the form of the costs is another.
     """
-    rng, problem = np.random.RandomState(seed), GridPath(5, 5)
-    costs_at = _slow_above(rng, problem.n_items)
-    x = rng.normal(0, 1, (n + n_test, 5))
-    expected = costs_at(x)
-    return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
+    problem = GridPath(5, 5)
+    rng, x, expected = _slow_above(seed, problem, n + n_test)
+    return _made(problem, x, _noisy(rng, expected), n, expected)
 
 
 def rosters(seed, n=1000, n_test=4000):
@@ -138,14 +138,11 @@ def rosters(seed, n=1000, n_test=4000):
     has a form of the day, and each job a size, which no feature tells. Both are added to every
     roster alike, so no decision hinges on them.
     """
-    rng, problem = np.random.RandomState(seed), Assignment(6, 6)
-    costs_at = _slow_above(rng, problem.n_items)
-    x = rng.normal(0, 1, (n + n_test, 5))
-    expected = costs_at(x)
+    problem = Assignment(6, 6)
+    rng, x, expected = _slow_above(seed, problem, n + n_test)
     form, size = rng.normal(0, 2, (2, n + n_test, 6))
     of_day = (form[:, :, None] + size[:, None, :]).reshape(expected.shape)
-    costs = expected * rng.uniform(0.5, 1.5, expected.shape) + of_day
-    return _made(problem, x, costs, n, expected)
+    return _made(problem, x, _noisy(rng, expected) + of_day, n, expected)
 
 
 def offers(seed, n=100, n_test=1000):
@@ -159,14 +156,14 @@ def offers(seed, n=100, n_test=1000):
     x = rng.normal(0, 1, (n + n_test, 40, 5))
     steps = (x[:, :, 1] > 0) + (x[:, :, 2] > 0.5) * (x[:, :, 3] > -0.5)
     expected = np.exp(2 * (x[:, :, 0] + 0.5 * steps))
-    return _made(problem, x, expected * rng.uniform(0.5, 1.5, expected.shape), n, expected)
+    return _made(problem, x, _noisy(rng, expected), n, expected)
 
 
 class TwoStage(Method):
     """A regressor of scikit-learn's kind, for each item or for all items together."""
 
-    def __init__(self, name, make, candidates, *packages):
-        self.name, self.make, self.candidates, self.packages = name, make, candidates, packages
+    def __init__(self, name, make, candidates):
+        self.name, self.make, self.candidates = name, make, candidates
         self.is_joint = name in ("least_squares", "random_forest")
 
     def fit(self, train, params):
@@ -190,7 +187,7 @@ TWO_STAGE = (
     TwoStage("least_squares", LinearRegression, [{}]),
     TwoStage("random_forest", _FOREST, grid(min_samples_leaf=(20, 10, 5, 2))),
     TwoStage("hist_gradient_boosting", _TREES, grid(max_leaf_nodes=(2, 8), max_iter=(30, 80))),
-    TwoStage("lightgbm", _LIGHTGBM, grid(num_leaves=(2, 8), n_estimators=(30, 80)), "lightgbm"),
+    TwoStage("lightgbm", _LIGHTGBM, grid(num_leaves=(2, 8), n_estimators=(30, 80))),
 )
 
 
@@ -239,21 +236,20 @@ def tuned(method, instance, n_candidates):
     fit_rows, held = instance.chosen_on
     method.problem = instance.problem
     candidates = spread(method.candidates, n_candidates)
-    values = [0.0]
-    method.warm_up()
-    started = time.process_time()
-    if len(candidates) > 1:
-        X = instance.X[held]
-        models = (method.fit(instance.table(fit_rows), params) for params in candidates)
-        values = [instance.regret(method.output(model, X), held) for model in models]
+
+    def fit(rows, params):
+        return method.fit(instance.table(rows), params)
+
+    def regret(model, rows):
+        return instance.regret(method.output(model, instance.X[rows]), rows)
+
+    def tried():
+        several = candidates if len(candidates) > 1 else ()
+        return [regret(fit(fit_rows, params), held) for params in several] or [0.0]
+
+    values, tuning_seconds = cpu_timed(tried)
     chosen = candidates[int(np.argmin(values))]
-    tuning_seconds = time.process_time() - started
-    model = method.fit(instance.table(instance.train), chosen)
-    seconds = time.process_time() - started - tuning_seconds
-    predicted = method.output(model, instance.X[instance.test])
-    return {
-        "value": instance.regret(predicted, instance.test),
-        **{"seconds": seconds, "tuning_seconds": tuning_seconds},
-        **{"cpu_in_all": tuning_seconds + seconds, "params": chosen, "validation": values},
-        **method.facts(model),
-    }
+    model, seconds = cpu_timed(fit, instance.train, chosen)
+    about = {"seconds": seconds, "cpu_in_all": tuning_seconds + seconds, "params": chosen}
+    value = regret(model, instance.test)
+    return {"value": value, **about, "validation": values, **method.facts(model)}

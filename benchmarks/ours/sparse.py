@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.preprocessing import MaxAbsScaler
 
 from structboost import ShareBoostClassifier
 
@@ -90,9 +91,8 @@ def _used(fitted, stage):
 def standardised(*tables):
     """Scaled into -1..1 by the first table, as ShareBoost does; the constant is the last column."""
     center = tables[0].mean(axis=0)
-    scale = np.abs(tables[0] - center).max(axis=0)
-    scale[scale == 0] = 1.0
-    return [np.column_stack(((X - center) / scale, np.ones(len(X)))) for X in tables]
+    scaler = MaxAbsScaler().fit(tables[0] - center)
+    return [np.column_stack((scaler.transform(X - center), np.ones(len(X)))) for X in tables]
 
 
 def loss(X, labels, weights):

@@ -1,7 +1,6 @@
-"""Pages of results, a module each, its words in the .md file beside it.
+"""Pages of results, a module each; its tables and targets are in the .toml, words in the .md file.
 
-A page has ``EXPERIMENTS``, ``show(made)``, its records as tables, and ``targets(made)``. It may
-have ``derived(made)``, records with those that are made of them.
+A page has ``EXPERIMENTS``. It may have ``derived(made)``, records with those that are made of them.
 """
 
 import tomllib

@@ -1,23 +1,18 @@
 """Costs predicted for decisions: regret of ours, of two-stage prediction and of PyEPO's losses."""
 
-from __future__ import annotations
-
 import importlib.util
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
 from benchmarks.ours import decisions as ours
-from benchmarks.ours.decisions import AUTO, EXPECTED, LINEAR, STARTED, STUMPS, UNION
+from benchmarks.ours.decisions import EXPECTED, STARTED
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks
 from benchmarks.runner.protocol import Method, grid
-from benchmarks.runner.records import lookup, median, ratio
-from benchmarks.runner.targets import all_of, each, reach
+from benchmarks.runner.records import median
 from structboost.decisions import DecisionProblem
 
 PACKAGES = ("pyepo", "torch")
-REMEDY = "PyEPO is left out: `pip install pyepo torch` (a build of torch for CPUs will do)."
 BATCH = 32
 SPO_PLUS, FENCHEL_YOUNG = "pyepo_spo_plus", "pyepo_fenchel_young"
 
@@ -33,7 +28,6 @@ class LinearLayer(Method):
     Features and costs are divided by their standard deviations, as ours are.
     """
 
-    packages = PACKAGES
     candidates = [*grid(rate=(0.01,), epochs=(10, 20)), *grid(rate=(0.003, 0.03), epochs=(20,))]
     problem: DecisionProblem  # of the instance
 
@@ -115,24 +109,16 @@ OWN = ("thresholds", "rosters", "offers")
 # The seeds of knapsack.npz, the trials of dboost; elsewhere draws of the instance.
 REPEATS = {"knapsack": 5, "network": 10, **dict.fromkeys(OWN, 3)}
 CANDIDATES = 4
-STAGES = tuple(method.name for method in ours.TWO_STAGE)
-BOOSTED = (STUMPS, UNION, STARTED)
-FILES = {
-    **{"notebook": (ours.NOTEBOOK,), **dict.fromkeys(ROUTES, ())},
-    **{"knapsack": (ours.KNAPSACK,), "network": (), **dict.fromkeys(OWN, ())},
-}
+FILES = {"notebook": (ours.NOTEBOOK,), "knapsack": (ours.KNAPSACK,)}
+FILES |= dict.fromkeys((*ROUTES, "network", *OWN), ())
 
 
 @lru_cache(maxsize=1)
-def instance(name, folder, repeat):
-    if name in ROUTES:
-        return ours.routes(ROUTES[name], 135 + repeat)
-    makers = {
-        "notebook": partial(ours.notebook, folder),
-        "knapsack": partial(ours.knapsack, folder, repeat),
-        **{own: partial(getattr(ours, own), repeat) for own in ("network", *OWN)},
-    }
-    return makers[name]()
+def instance(source, repeat):
+    if source.name in ROUTES:
+        return ours.routes(ROUTES[source.name], 135 + repeat)
+    make = getattr(ours, source.name)
+    return make(source.arrays(), repeat) if source.files else make(repeat)
 
 
 def learners(source):
@@ -153,7 +139,7 @@ def cases(source, learner):
 
 
 def regret(source, learner, *, repeat, candidates=0):
-    return ours.tuned(learner, instance(source.name, source.folder, repeat), candidates)
+    return ours.tuned(learner, instance(source, repeat), candidates)
 
 
 EXPERIMENTS = [
@@ -163,54 +149,3 @@ EXPERIMENTS = [
         more=lambda rows: {"median": median(row["value"] for row in rows)},
     )
 ]
-
-
-def show(made):
-    return blocks(
-        across("Test regret", made, form="{:.2%}"),
-        across("CPU seconds of a fit", made, "seconds", "{:.2f}"),
-        across("CPU seconds with the choice of settings", made, "cpu_in_all", "{:.1f}"),
-        "" if any(r["method"] == SPO_PLUS for r in made) else REMEDY,
-    )
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method")
-
-    def best(name, methods):
-        values = [at(name, method) for method in methods]
-        return min((v for v in values if v is not None), default=None)
-
-    def of_flows(key):
-        return ratio(*(at("network", method, name=key) for method in (UNION, STAGES[2])))
-
-    below = [
-        (name, at(name, AUTO) <= best(name, STAGES) + 0.002)
-        for name in ROUTES
-        if None not in (best(name, STAGES), at(name, AUTO))
-    ]
-    beside = each(at, ROUTES, lambda own, other: own <= other + 0.001, AUTO, SPO_PLUS)
-    knapsack = at("knapsack", UNION)
-    over_linear = ratio(knapsack, best("knapsack", (LINEAR, AUTO)))
-    seconds = at("notebook", AUTO, name="cpu_in_all")
-    over_others = {n: ratio(best(n, BOOSTED), best(n, (*STAGES, LINEAR, AUTO))) for n in OWN}
-    return [
-        reach("notebook instance, regret", at("notebook", AUTO), "<=", 0.0695, "{:.4f}"),
-        reach("CPU seconds there, with the choice of C", seconds, "<=", 30),
-        all_of("linear_auto at most 0.2 points above the best two stages", below, 5),
-        all_of("linear_auto at most 0.1 points above PyEPO's SPO+", beside, 5),
-        reach("knapsack, linear and stumps", knapsack, "<=", 0.125, "{:.4f}"),
-        reach("the same over the best linear regret", over_linear, "<=", 1.0),
-        *(
-            reach(f"{name}: boosted over the best of the others", value, "<=", 0.8)
-            for name, value in over_others.items()
-        ),
-        reach(
-            "network: median regret over that of boosted squared error",
-            *(of_flows("median"), "<=", 1.0),
-        ),
-        reach(
-            "network: seconds over those of boosted squared error",
-            *(of_flows("cpu_in_all"), "<=", 10),
-        ),
-    ]

@@ -2,15 +2,10 @@
 
 from dataclasses import replace
 
-from scipy.stats import ttest_rel
-
 from benchmarks.ours import methods as ours
 from benchmarks.runner.datasets import load, parts, tabular
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks, field, listing
 from benchmarks.runner.protocol import ERROR, Objective, measure, splits
-from benchmarks.runner.records import lookup, mean, pick, record, summary
-from benchmarks.runner.targets import all_of
 from structboost import TaxonomyTask
 
 
@@ -34,7 +29,6 @@ TAXONOMIES = {
 }
 TREE, FLAT = "structboost_tree_stumps", "structboost_flat_stumps"
 TREE_SVM, FLAT_SVM = "structboost_tree_svm", "structboost_flat_svm"
-PAIRS = {"stumps": (TREE, FLAT), "linear SVMs": (TREE_SVM, FLAT_SVM)}
 STAGE_WISE = (
     replace(ours.ADA_ECC, name="adaboost_ecc_stumps"),
     replace(ours.ADA_MH, name="adaboost_mh_stumps"),
@@ -60,70 +54,16 @@ def learners(source):
 
 
 def cases(source, learner):
-    n = 3 if source.name == "isolet1" or learner in STAGE_NAMES else 5
-    return [{"tree": TAXONOMIES[source.name], **one} for one in splits(n)]
+    return splits(3 if source.name == "isolet1" or learner in STAGE_NAMES else 5)
 
 
-def by_tree(source, method, *, tree, repeat, candidates):
+def by_tree(source, method, *, repeat, candidates):
     """Tree loss, the mean height of the first common ancestor, and error on one split."""
-    data, losses = load(source.name, source.folder), TaxonomyTask(tree).tree.losses()
-    tree_loss = Objective("tree_loss", lambda y, labels: float(losses[y, labels].mean()), -1)
-    return measure(method, tree_loss, parts(data.X, data.y, data.y, repeat), candidates, (ERROR,))
+    tree = TaxonomyTask(TAXONOMIES[source.name]).tree.losses()
+    tree_loss = Objective("tree_loss", lambda y, labels: float(tree[y, labels].mean()), -1)
+    split = parts(load(source.name, source.folder), repeat)
+    return measure(method, tree_loss, split, candidates, ERROR)
 
 
 METRICS = {"tree_loss": "value", "error": "error"}
 EXPERIMENTS = [Experiment(tabular(*TAXONOMIES), learners, by_tree, cases, METRICS)]
-
-
-def derived(made):
-    """Records of the tree loss with the tree less that without, split by split."""
-    losses = pick(made, metric="tree_loss")
-    at = lookup(losses, "dataset", "method")
-    for name in dict.fromkeys(r["dataset"] for r in losses):
-        for title, (tree, flat) in PAIRS.items():
-            both = [at(name, method, name="each") for method in (tree, flat)]
-            if None not in both and len(both[0]) == len(both[1]) > 1:
-                apart = [{"value": a - b} for a, b in zip(*both, strict=True)]
-                fields = {**summary(apart), "p": ttest_rel(*both).pvalue}
-                made.append(record(name, f"{title}, tree - flat", "difference", **fields))
-    return made
-
-
-def show(made):
-    losses = pick(made, metric="tree_loss")
-    pairs = [
-        {**r, "splits": " ".join(f"{v:+.4f}" for v in r["each"])}
-        for r in pick(made, metric="difference")
-    ]
-    return blocks(
-        "**Tree loss with the tree less that without, by a paired t-test over the splits**"
-        if pairs
-        else "",
-        listing(
-            pairs,
-            field("data set", "dataset"),
-            field("weak learners", "method"),
-            field("difference", "value", "{:+.4f}"),
-            field("p", "p", "{:.2f}"),
-            field("each split", "splits"),
-        ),
-        across("Test tree loss (mean height of the first common ancestor)", losses, form="{:.4f}"),
-        across("Test error", pick(made, metric="error"), form="{:.2%}"),
-        across("CPU seconds of one fit", losses, "seconds"),
-    )
-
-
-def targets(made):
-    at = lookup(pick(made, metric="tree_loss"), "dataset", "method")
-    met = {}
-    for title, pair in PAIRS.items():
-        met[title] = below = []
-        for name in TAXONOMIES:
-            tree, flat = (at(name, method, name="each") for method in pair)
-            if tree and flat:
-                below.append((name, mean(a - b for a, b in zip(tree, flat, strict=False)) < 0))
-    wanted = "mean tree loss with the tree below that without, {}"
-    return [
-        all_of(wanted.format("stumps"), met["stumps"], len(TAXONOMIES)),
-        all_of(wanted.format("linear SVMs"), met["linear SVMs"], len(TAXONOMIES) - 1),
-    ]

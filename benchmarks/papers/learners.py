@@ -7,22 +7,18 @@ import sys
 import tempfile
 
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import field, listing
-from benchmarks.runner.provenance import ROOT
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import reach
+from benchmarks.runner.machine import ROOT
 from structboost import StructBoostClassifier
 
-FIRST_USE = "first-use"
-COLD, IMPORT = "fit and predict, nothing compiled", "import structboost, beyond scikit-learn"
+IMPORT = "import structboost, beyond scikit-learn"
 CPU = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
 
 
 def first_use(source, learner):
     """CPU seconds of first uses, each in a process of its own."""
     digits = "from sklearn.datasets import load_digits; data = load_digits(return_X_y=True)"
-    ours = f"from structboost import {learner.__name__}"
-    fit = CPU.format(f"{learner.__name__}().fit(*data).predict(data[0])")
+    ours = f"from structboost import {learner}"
+    fit = CPU.format(f"{learner}().fit(*data).predict(data[0])")
     snippet = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[0]
     began, ended = "began = time.process_time()", "print(time.process_time() - began)"
     readme = f"import time\n{began}\n{snippet}\n{ended}"
@@ -46,23 +42,5 @@ def _cpu_of(code, cache):
     return float(run.stdout.split()[-1])
 
 
-CLASSIFIER = {"classifier": StructBoostClassifier}
-EXPERIMENTS = [
-    Experiment(
-        *({FIRST_USE: ()}, CLASSIFIER, first_use),
-        metrics={"cpu": "cpu"},
-    ),
-]
-
-
-def show(made):
-    return listing(made, field("first use", "method"), field("CPU s", "value", "{:.2f}"))
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method")
-    cold, imported = at(FIRST_USE, COLD), at(FIRST_USE, IMPORT)
-    return [
-        reach("first fit, nothing compiled, CPU seconds", cold, "<=", 10.0),
-        reach("import beyond that of scikit-learn, CPU seconds", imported, "<=", 0.3),
-    ]
+CLASSIFIER = {"classifier": StructBoostClassifier.__name__}
+EXPERIMENTS = [Experiment({"first-use": ()}, CLASSIFIER, first_use, metrics={"cpu": "cpu"})]

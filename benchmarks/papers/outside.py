@@ -1,5 +1,7 @@
 """All defaults on 26 tables, beside five other boosters: error, log-loss, CPU of the fit."""
 
+from itertools import product
+
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import log_loss
@@ -9,9 +11,7 @@ from benchmarks.papers import multiclass
 from benchmarks.peers import boosters
 from benchmarks.runner.datasets import BUNDLED, load, tabular
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks
-from benchmarks.runner.records import grouped, lookup, median, pick, ratio, record
-from benchmarks.runner.targets import all_of, reach
+from benchmarks.runner.records import grouped, pick, record
 
 OUTSIDE = (
     "heart", "bupa", "sonar", "led7digit", "phoneme", "australian", "banana", "yeast4", "spambase",
@@ -47,7 +47,7 @@ def by_default(source, learner, *, repeat):
     return {
         "error": float(np.mean(p.argmax(axis=1) != y[test])),
         "log_loss": float(log_loss(y[test], p, labels=np.arange(p.shape[1]))),
-        **{"cpu": cpu, "rows": len(train)},
+        "cpu": cpu,
     }
 
 
@@ -70,9 +70,8 @@ def read(source):
     if source.name not in OUTSIDE:
         data = load(source.name, source.folder)
         return data.X, data.y, []
-    with np.load(source.folder / FILES[source.name][0]) as file:
-        categorical = [int(j) for j in file["cat"]] if "cat" in file else []
-        return file["X"], file["y"].astype(np.int64), categorical
+    file = source.arrays()
+    return file["X"], file["y"].astype(np.int64), file.get("cat", np.zeros(0)).astype(int).tolist()
 
 
 FILES = {
@@ -83,50 +82,17 @@ METRICS = {"error": "error", "log_loss": "log_loss"}
 EXPERIMENTS = [Experiment(FILES, learners, by_default, cases, METRICS)]
 
 
-def ranks(made, metric, methods=METHODS):
-    """Mean rank of some learners over the sets that all of them have, ties counting half."""
-    of_sets = grouped((r["dataset"], r) for r in pick(made, metric=metric))
-    values = [{r["method"]: r["value"] for r in own} for own in of_sets.values()]
-    rows = [rankdata([own[m] for m in methods]) for own in values if set(methods) <= set(own)]
-    means = np.mean(rows, axis=0) if rows else ()
-    name = f"{metric}, {len(rows)} tables"
-    return [record(name, m, "mean rank", v) for m, v in zip(methods, means, strict=bool(rows))]
-
-
-def show(made):
-    both = ("error", "log_loss")
-    of_ranks = [
-        ranks(made, metric, methods) for methods in (METHODS, EVERYWHERE) for metric in both
-    ]
-    errors, losses = (pick(made, metric=metric) for metric in both)
-    return blocks(
-        across("Mean rank", [r for own in of_ranks for r in own], form="{:.2f}"),
-        across("Test error", errors, form="{:.1%}"),
-        across("Test log-loss", losses, form="{:.3f}"),
-        across("CPU seconds of the fit", errors, "cpu", "{:.2f}"),
-    )
-
-
-def targets(made):
-    behind = []
-    for metric in ("error", "log_loss"):
-        own = {r["method"]: r["value"] for r in ranks(made, metric)}
-        value = own.pop(OURS) - min(own.values()) if own else None
-        wanted = f"mean rank in {metric} less the best of the others'"
-        behind.append(reach(wanted, value, "<=", 0.0, "{:+.2f}"))
-    at = lookup(made, "dataset", "metric", "method")
-    near, of_cpu = [], []
-    for name in dict.fromkeys(r["dataset"] for r in made):
-        own, *others = (at(name, "log_loss", method) for method in METHODS)
-        others = [value for value in others if value is not None]
-        if own is not None and others:
-            near.append((name, own <= 1.15 * min(others)))
-        both = (at(name, "error", method, name="cpu") for method in (OURS, LIGHTGBM))
-        of_cpu.append(ratio(*both))
-    worst = max((r for r in of_cpu if r is not None), default=None)
-    return [
-        *behind,
-        all_of("log-loss at most 1.15 times the best", near),
-        reach("CPU of the fit over LightGBM's, median", median(of_cpu), "<=", 1.5),
-        reach("CPU of the fit over LightGBM's, worst", worst, "<=", 3.0),
-    ]
+def derived(made):
+    """Records with mean ranks, ties counting half, over the sets that some learners have."""
+    ranks = []
+    for methods, metric in product((METHODS, EVERYWHERE), METRICS):
+        groups = grouped((r["dataset"], r) for r in pick(made, metric=metric))
+        values = [{r["method"]: r["value"] for r in own} for own in groups.values()]
+        rows = [rankdata([own[m] for m in methods]) for own in values if set(methods) <= set(own)]
+        means = np.mean(rows, axis=0) if rows else np.full(len(methods), np.nan)
+        name, about = f"{metric}, {len(rows)} tables", {}
+        if methods == METHODS:
+            about = {"of": metric, "behind": means[0] - min(means[1:])}
+        for method, value in zip(methods, means, strict=True):
+            ranks.append(record(name, method, "mean rank", value, **about))
+    return [*made, *ranks]

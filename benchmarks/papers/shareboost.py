@@ -3,18 +3,15 @@
 import numpy as np
 
 from benchmarks.ours import sparse
-from benchmarks.runner.datasets import Table, halves, load, tabular
+from benchmarks.runner.datasets import load, split, tabular
 from benchmarks.runner.experiment import Experiment
-from benchmarks.runner.pages import across, blocks
-from benchmarks.runner.records import exponent, grouped, lookup, mean, pick, ratio, record, std
-from benchmarks.runner.targets import reach
+from benchmarks.runner.records import exponent, grouped, mean, pick, record, std
 
 N_CLASSES, ORDERS = (2, 4, 8, 13, 20, 26), 3
 # One-vs-rest's error with this many features, on all classes, is the error to reach.
 SHARED, REFERENCE, REFERENCE_FEATURES = "shareboost", "one_vs_rest", 100
 MOST_FEATURES = 150
 METHODS = {SHARED: sparse.shared, REFERENCE: sparse.one_vs_rest, "mixed_norm": sparse.mixed_norm}
-FEATURES = "features_needed"
 
 
 def cases(source, learner):
@@ -28,8 +25,9 @@ def path(source, method, *, order, n_classes):
     """
     data = load(source.name, source.folder)
     chosen = np.random.default_rng(order).permutation(data.n_classes)[:n_classes]
-    parts = [Table(*(one[np.isin(part.y, chosen)] for one in part)) for part in halves(data, order)]
-    curve = method(*parts, MOST_FEATURES)
+    train, validation, test = split(data.y, order)
+    rows = np.concatenate((train, validation)), test
+    curve = method(*(data.part(own[np.isin(data.y[own], chosen)]) for own in rows), MOST_FEATURES)
     return {**curve._asdict(), "value": curve.errors[-1]}
 
 
@@ -44,53 +42,23 @@ EXPERIMENTS = [
 
 
 def derived(made):
-    """Features that are needed to reach one error, in the place of the curves."""
-    of_curves = pick(made, metric="curve")
-    curves = lookup(of_curves, "method", "order", "n_classes")
-    of_sizes = grouped(((r["method"], r["n_classes"]), r["order"]) for r in of_curves)
-    most = max((n for _, n in of_sizes), default=0)
+    """Features that are needed to reach one error, in the place of the curves, and exponents."""
+    curves = {
+        (r["method"], r["order"], r["n_classes"]): sparse.Curve(*r["curve"])
+        for r in pick(made, metric="curve")
+    }
+    sizes = grouped(((method, n), order) for method, order, n in curves)
+    most = max((n for _, n in sizes), default=0)
     records = []
-    for (method, n), orders in of_sizes.items():
-        pairs = [
-            [curves(m, k, size, name="curve") for m, size in ((REFERENCE, most), (method, n))]
+    for (method, n), orders in sizes.items():
+        own = [
+            curves[method, k, n].needed(curves[REFERENCE, k, most].error_at(REFERENCE_FEATURES))
             for k in orders
+            if (REFERENCE, k, most) in curves
         ]
-        both = [[sparse.Curve(*curve) for curve in pair] for pair in pairs if None not in pair]
-        errors = [reference.error_at(REFERENCE_FEATURES) for reference, _ in both]
-        own = [curve.needed(error) for (_, curve), error in zip(both, errors, strict=True)]
-        fields = {"std": std(own), "repeats": len(own), "n_classes": n, "each": own}
-        about = {**fields, "target_error": mean(errors)}
-        records.append(record("isolet1", method, FEATURES, mean(own), **about))
+        about = {"std": std(own), "repeats": len(own), "n_classes": n, "each": own}
+        records.append(record("isolet1", method, "features_needed", mean(own), **about))
+    for method, own in grouped((r["method"], r) for r in records).items():
+        growth = exponent((r["n_classes"], r["value"]) for r in own)
+        records.append(record("isolet1", method, "growth", growth))
     return records
-
-
-def growth(made, method):
-    """Exponent of the features needed as a power of the number of classes."""
-    own = pick(made, method=method, metric=FEATURES)
-    return exponent([(r["n_classes"], r["value"]) for r in own])
-
-
-def show(made):
-    of_features = pick(made, metric=FEATURES)
-    exponents = [{"method": m, "growth": growth(made, m), "of": "classes"} for m in METHODS]
-    head = (
-        f"isolet1: features needed for the error that {REFERENCE} has with {REFERENCE_FEATURES} of "
-        f"them on all classes, mean {mean(r['target_error'] for r in of_features) or 0:.1%}"
-    )
-    return blocks(
-        across(head, of_features, form="{:.1f}", rows=("n_classes",)),
-        across("Exponent of their growth", exponents, "growth", "{:.2f}", rows=("of",)),
-    )
-
-
-def targets(made):
-    most = max(N_CLASSES)
-    needed = lookup(pick(made, metric=FEATURES), "method", "n_classes")
-    part = ratio(needed(SHARED, most), needed(REFERENCE, most))
-    slower = (
-        f"features needed grow slower than classes (exponent below 1, {N_CLASSES[0]} to {most})"
-    )
-    return [
-        reach(slower, growth(made, SHARED), "<", 1.0),
-        reach(f"features for {most} classes below half of one-vs-rest's", part, "<", 0.5),
-    ]

@@ -3,7 +3,6 @@
 from functools import partial
 from importlib import import_module
 
-from benchmarks.runner.experiment import Learner
 from benchmarks.runner.protocol import cpu_timed, made_classes
 from structboost import StructBoostClassifier
 
@@ -33,22 +32,21 @@ def peer(module, name, **settings):
     return getattr(import_module(module), name)(**settings)
 
 
-def _learner(package, module, name, **settings):
-    return Learner(partial(default, partial(peer, module, name, **settings)), (package,))
+def _default(module, name, **settings):
+    return partial(default, partial(peer, module, name, **settings))
 
 
 MAKERS = {
-    OURS: Learner(partial(default, StructBoostClassifier), ("pandas",)),
-    "lightgbm": _learner("lightgbm", "lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1),
-    "xgboost": _learner("xgboost", "xgboost", "XGBClassifier", n_jobs=1, enable_categorical=True),
-    "catboost": _learner(
-        *("catboost", "catboost", "CatBoostClassifier"),
+    OURS: partial(default, StructBoostClassifier),
+    "lightgbm": _default("lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1),
+    "xgboost": _default("xgboost", "XGBClassifier", n_jobs=1, enable_categorical=True),
+    "catboost": _default(
+        *("catboost", "CatBoostClassifier"),
         **{"thread_count": 1, "verbose": 0, "allow_writing_files": False},
     ),
-    "histgb": _learner("sklearn", "sklearn.ensemble", "HistGradientBoostingClassifier"),
-    "chimeraboost": _learner(
-        *("chimeraboost", "chimeraboost", "ChimeraBoostClassifier"),
-        **{"thread_count": 1, "ensemble_n_jobs": 1},
+    "histgb": _default("sklearn.ensemble", "HistGradientBoostingClassifier"),
+    "chimeraboost": _default(
+        *("chimeraboost", "ChimeraBoostClassifier"), **{"thread_count": 1, "ensemble_n_jobs": 1}
     ),
 }
 
@@ -56,5 +54,5 @@ MAKERS = {
 def timed_fit(learner, *arguments, **more):
     """A model and CPU seconds of its fit on one thread; ours is compiled before."""
     if learner is MAKERS[OURS]:
-        learner.fit(*made_classes())
-    return cpu_timed(learner.fit, *arguments, **more)
+        learner(*made_classes())
+    return cpu_timed(learner, *arguments, **more)

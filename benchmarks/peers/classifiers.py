@@ -23,7 +23,6 @@ class LightGBM(BestRounds):
     """Grid over leaves and rows per leaf; boosting stops when the metric no longer improves."""
 
     name = "lightgbm"
-    packages = ("lightgbm",)
     candidates = grid(num_leaves=(2, 6, 31), min_data_in_leaf=(20, 3))
 
     def problem(self, y):
@@ -57,9 +56,6 @@ class LightGBM(BestRounds):
     def output(self, model, X):
         return model.predict(X, raw_score=True, num_threads=1)
 
-    def facts(self, model):
-        return {"rounds": model.current_iteration()}
-
 
 class LightGBMRanker(LightGBM):
     """Binary log-loss, stopped by the AUC."""
@@ -89,7 +85,6 @@ class HistGradientBoosting(BestRounds):
     """The same grid for scikit-learn's trees, stopped by the log-loss."""
 
     name = "histgb"
-    packages = ("sklearn",)
     candidates = grid(max_leaf_nodes=(2, 6, 31), min_samples_leaf=(20, 3))
 
     def values(self, train, validation, params, objective):
@@ -104,15 +99,11 @@ class HistGradientBoosting(BestRounds):
         model = HistGradientBoostingClassifier(early_stopping=False, random_state=0, **own)
         return model.fit(train.X, train.y)
 
-    def facts(self, model):
-        return {"rounds": model.n_iter_}
-
 
 class AdaBoost(BestRounds):
     """SAMME over small trees."""
 
     name = "adaboost"
-    packages = ("sklearn",)
     candidates = grid(max_depth=(1, 4, 8), learning_rate=(1.0, 0.3))
 
     def fit(self, train, params):
@@ -127,9 +118,6 @@ class AdaBoost(BestRounds):
         stages = self.fit(train, params).staged_predict(validation.X)
         return [objective.measure(validation.y, stage) for stage in stages]
 
-    def facts(self, model):
-        return {"rounds": len(model.estimators_)}
-
 
 class OneVsAllSVM(Method):
     """scikit-learn's LinearSVC (squared hinge) on features standardised on the training part.
@@ -140,14 +128,9 @@ class OneVsAllSVM(Method):
     """
 
     name = "ovr_svm"
-    packages = ("sklearn",)
     candidates = grid(C=[float(C) for C in np.logspace(0, 5, 6)])
 
     def fit(self, train, params):
         C, is_dual = params["C"] / len(train.y), train.X.shape[1] >= DUAL_FROM_FEATURES
         machine = LinearSVC(C=C, dual=is_dual, max_iter=MAX_ITERATIONS, random_state=0)
         return make_pipeline(StandardScaler(), machine).fit(train.X, train.y)
-
-    def facts(self, model):
-        iterations = int(model[-1].n_iter_)
-        return {"iterations": iterations, "converged": iterations < MAX_ITERATIONS}

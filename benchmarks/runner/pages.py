@@ -1,177 +1,222 @@
-"""Pages of results, NAME.md for readers and NAME.json for records."""
+"""Pages of results, NAME.md for readers and NAME.json for records.
 
+What a page shows and claims is declared in a file NAME.toml beside its module: ``table``, with the
+arguments of :func:`table`, and ``target``, with those of :func:`judged`.
+"""
+
+import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+import operator
+import tomllib
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from benchmarks.runner.experiment import Finished, Source, Unit
-from benchmarks.runner.provenance import Provenance, in_words, this_run
-from benchmarks.runner.records import Record, by, grouped, half_width, short, write_text
-from benchmarks.runner.targets import as_table
+from scipy.stats import t as student
 
+from benchmarks.papers import NAMES
+from benchmarks.runner.machine import in_words
+from benchmarks.runner.records import grouped, mean, median, most, pick, plain, write_text
+
+PAGES = {
+    name: importlib.import_module(f"benchmarks.papers.{name.replace('-', '_')}") for name in NAMES
+}
 INTERVALS = "±: half of the 95 % interval of a mean over the splits or seeds, by Student's t."
-Runs = dict[str, Provenance]
 # Fields that are least values where a limit ended the run.
 TIMES = ("seconds", "ratio")
+WORDS = {True: "met", False: "**missed**", None: "not measured"}
+RELATIONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+STATISTICS = {"mean": mean, "median": median, "max": most}
 
 
-class Column(NamedTuple):
-    """A column of a table: its head, and the text of a cell."""
+class Target(NamedTuple):
+    """A target of the project; ``met`` is None if the page does not have what it takes to tell."""
 
-    head: str
-    cell: Callable[[Record], str]
+    wanted: str
+    measured: str
+    met: bool | None
 
 
-def field(head: str, name: str, form: str = "{}", factor: float | None = None) -> Column:
-    """Format a field of a record, times a factor, with its interval if it has one.
+def cell(r, name, form="{}", factor=1):
+    """Format a field of a record, times a factor, with the interval of a mean over repeats.
 
     A time that a limit ended has a ">" before it.
     """
-
-    def cell(r: Record) -> str:
-        value, half = r.get(name), half_width(r) if name == "value" else None
-        shown = [v if factor is None or v is None else factor * v for v in (value, half)]
-        ended = name in TIMES and r.get("status") == "time_limit" and shown[0] is not None
-        text = f"> {number(shown[0], form)}" if ended else number(shown[0], form)
-        if half is None or value is None:
-            return text
-        return f"{text.rstrip('%')}±{number(shown[1], form).lstrip('+')}"
-
-    return Column(head, cell)
-
-
-def number(value: Any, form: str) -> str:
-    """A number, or a dash for null."""
-    return "-" if value is None else form.format(value)
+    value, n = r.get(name), r.get("repeats") or 0
+    if value is None:
+        return "-"
+    text = form.format(value if factor == 1 else factor * value)
+    if name in TIMES and r.get("status") == "time_limit":
+        return f"> {text}"
+    if name != "value" or r.get("std") is None or n < 2:
+        return text
+    half = float(student.ppf(0.975, n - 1)) * r["std"] / math.sqrt(n)
+    return f"{text.rstrip('%')}±{form.format(factor * half).lstrip('+')}"
 
 
-def listing(records: Iterable[Record], *columns: Column) -> str:
-    """One line for each record; empty if there are none."""
-    rows = [[column.cell(r) for column in columns] for r in records]
-    return markdown([column.head for column in columns], rows) if rows else ""
+def table(
+    made,
+    head,
+    form="{:.3g}",
+    name="value",
+    factor=1,
+    rows=("dataset",),
+    across="method",
+    columns=(),
+    **where,
+):
+    """Records with some values of some fields as a table; empty without a value.
 
-
-def across(
-    head: str,
-    records: Iterable[Record],
-    name: str = "value",
-    form: str = "{:.3g}",
-    rows: Sequence[str] = ("dataset",),
-    factor: float | None = None,
-) -> str:
-    """A field of all learners side by side under a heading, a line for each data set.
-
-    ``rows`` are the fields that name a line.  Empty without a value.
+    ``rows`` are the fields that name a line.  There is a column for each value of the field
+    ``across``, or for each of ``columns``: its head, and the name, form and factor of a field.
     """
-    shown = [r for r in records if r.get(name) is not None]
-    if not shown:
+    shown = pick(made, **where)
+    cells = [
+        (tuple(r.get(row) for row in rows), title, cell(r, *fact))
+        for r in shown
+        for title, *fact in (columns or [(r.get(across), name, form, factor)])
+        if columns or r.get(name) is not None
+    ]
+    if not cells:
         return ""
-    of_rows = grouped((tuple(r.get(row) for row in rows), r) for r in shown)
-    methods = list(dict.fromkeys(r["method"] for r in shown))
-    cell = field("", name, form, factor).cell
+    texts = {(key, title): text for key, title, text in cells}
+    heads = list(dict.fromkeys(title for _, title, _ in cells))
     lines = [
-        [
-            *(str("-" if part is None else part) for part in key),
-            *(cell(by(own, "method").get(m, {})) for m in methods),
-        ]
-        for key, own in of_rows.items()
+        [*("-" if part is None else str(part) for part in key)]
+        + [texts.get((key, title), "-") for title in heads]
+        for key in dict.fromkeys(key for key, _, _ in cells)
     ]
-    return f"**{head}**\n\n{markdown([*rows, *methods], lines)}"
+    return f"**{head}**\n\n{markdown([*rows, *heads], lines)}"
 
 
-def beside(
-    head: str, records: Sequence[Record], facts: Mapping[str, Sequence[Any]], **rows: Any
-) -> str:
-    """Several fields of all learners in one table: name, form and factor of each by its head."""
-    shown = [
-        {**r, "text": field("", *fact).cell(r), "method": f"{name}, {r['method']}"}
-        for name, fact in facts.items()
-        for r in records
-        if r.get(fact[0]) is not None
-    ]
-    return across(head, shown, "text", "{}", **rows)
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
+def markdown(head, rows, *, right=True):
     """Return a table; numbers stand on the right of their columns, but for the first."""
     rules = ["---", *(["---:" if right else "---"] * (len(head) - 1))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rules, *rows))
 
 
-def blocks(*parts: str) -> str:
+def judged(
+    made,
+    wanted,
+    ours,
+    theirs=None,
+    relation="<=",
+    limit=0.0,
+    times=1.0,
+    take="",
+    per=("dataset",),
+    n=0,
+    least=None,
+    form="{:.3g}",
+    best=False,
+):
+    """Whether a figure of ours keeps to a limit, beside theirs if there are such records.
+
+    ``ours`` and ``theirs`` are fields of records and their values; ``name`` is that of the figure,
+    and ``without`` what stands for null.  Records of the same fields ``per`` are one case, with
+    their worst figure of ours, or the ``best``, and the best of theirs.
+
+    Ours shall have a ``relation`` to ``times`` theirs plus a limit in each of ``n`` cases, or in at
+    least some; without ``n`` in all that are on the page.  With ``take``, a statistic, it is over
+    the cases' ratios to theirs, or their figures.
+    """
+    holds, smaller = RELATIONS[relation], relation in ("<", "<=")
+
+    def figures(which, choose):
+        name, without = which.get("name", "value"), which.get("without")
+        where = {k: v for k, v in which.items() if k not in ("name", "without")}
+        values = grouped(
+            (tuple(r.get(field) for field in per), without if r.get(name) is None else r[name])
+            for r in pick(made, **where)
+        )
+        return {key: choose(own) for key, own in values.items() if None not in own}
+
+    pairs = figures(ours, max if smaller != best else min)
+    rivals = dict.fromkeys(pairs, 1.0 if take else 0.0)
+    if theirs is not None:
+        rivals = figures(theirs, min if smaller else max)
+    cases = [key for key in pairs if key in rivals and (rivals[key] or not take)]
+    if take:
+        value = STATISTICS[take](pairs[key] / rivals[key] for key in cases)
+        if value is None or len(cases) < n:
+            return Target(wanted, "-", None)
+        return Target(wanted, form.format(value), bool(holds(value, limit)))
+    results = {key: bool(holds(pairs[key], times * rivals[key] + limit)) for key in cases}
+    failing = [" ".join(map(str, key)) for key, is_met in results.items() if not is_met]
+    n, n_met = n or max(1, len(results)), len(results) - len(failing)
+    least = n if least is None else least
+    measured = f"{n_met} of {n}" + (f"; not {', '.join(failing)}" if failing else "")
+    is_possible = n_met + n - len(results) >= least
+    return Target(wanted, measured, True if n_met >= least else None if is_possible else False)
+
+
+def declared(page):
+    """Tables and targets of a page."""
+    return tomllib.loads(Path(str(page.__file__)).with_suffix(".toml").read_text())
+
+
+def show(page, made):
+    """All tables of a page."""
+    return blocks(*(table(made, **own) for own in declared(page)["table"]))
+
+
+def targets(page, made):
+    """All targets of a page."""
+    return [judged(made, **own) for own in declared(page)["target"]]
+
+
+def blocks(*texts):
     """Parts of a page with a blank line between them; empty ones are left out."""
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(text for text in texts if text)
 
 
-def datasets_of(page: ModuleType) -> list[str]:
+def datasets_of(page):
     """Names of a page's data sets."""
     return list(dict.fromkeys(name for one in page.EXPERIMENTS for name in one.data))
 
 
-def plan(page: ModuleType, names: Iterable[str], folder: Path) -> list[Unit]:
-    """Units of some data sets of a page."""
-    return [
-        unit
-        for name in names
-        for one in page.EXPERIMENTS
-        if name in one.data
-        for unit in one.units(Source(name, folder))
-    ]
-
-
-def records_of(page: ModuleType, results: Finished) -> list[Record]:
+def records_of(page, results):
     """Records of a page, data set by data set, and those that it makes of them."""
     groups = grouped(
-        ((unit.dataset, id(unit.experiment)), (unit, result)) for unit, result in results
+        ((unit.source.name, id(unit.experiment)), (unit, one)) for unit, one in results
     )
     made = [r for (name, _), own in groups.items() for r in own[0][0].experiment.records(name, own)]
-    return page.derived(made) if hasattr(page, "derived") else made
+    return plain(page.derived(made) if hasattr(page, "derived") else made)
 
 
 def write_results(
-    folder: Path,
-    page: ModuleType,
-    about: dict[str, Any],  # of the run: name of the page, data sets
-    made: list[Record],
-    planned: Sequence[Unit],
-    runs: Runs,  # where each unit was measured, by its key
-) -> None:
+    folder,
+    page,
+    about,  # of the run: name of the page, data sets
+    made,
+    planned,
+    runs,  # where each unit was measured, by its key
+):
     """The page, and its records."""
-    name = about["benchmark"]
-    shown = page.show(made)
+    name, shown, judgements = about["benchmark"], show(page, made), targets(page, made)
+    measured = grouped((json.dumps({**run, "date": None}), run) for run in runs.values())
+    words = [f"- {in_words(group)}: {len(group)} units" for group in measured.values()]
+    missing = [unit.title for unit in planned if unit.key not in runs]
+    missed = sum(target.met is False for target in judgements)
     text = blocks(
         f"# {name}",
         Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
-        as_table(page.targets(made)),
-        _measured(runs.values()),
-        _missing([unit.title for unit in planned if unit.key not in runs], len(planned)),
+        f"Targets missed: {missed} of {len(judgements)}.",
+        markdown(
+            ("target", "measured", ""),
+            [(wanted, value, WORDS[met]) for wanted, value, met in judgements],
+            right=False,
+        ),
+        "\n".join(("Measured on:", "", *words)),
+        f"{len(missing)} of {len(planned)} units are missing: {'; '.join(missing[:5])}."
+        if missing
+        else "",
         f"Records: [{name}.json]({name}.json).",
         shown,
         INTERVALS if "±" in shown else "",
     )
-    write_text(folder / f"{name}.json", as_json(about, made, runs))
+    head = json.dumps({**about, "runs": [group[-1] for group in measured.values()]}, indent=1)[:-2]
+    lines = (json.dumps(r, allow_nan=False, separators=(",", ":")) for r in made)
+    rows = ",\n".join(f"  {line}" for line in lines)
+    write_text(folder / f"{name}.json", f'{head},\n "records": [\n{rows}\n ]\n}}\n')
     write_text(folder / f"{name}.md", f"{text}\n")
-
-
-def _measured(runs: Iterable[Provenance]) -> str:
-    """Commits and machines of the units."""
-    groups = grouped((json.dumps({**run, "date": None}), run) for run in runs)
-    words = [(in_words(group), len(group)) for group in groups.values()]
-    if len(words) == 1:
-        return f"Measured on {words[0][0]}."
-    return blocks("Measured on:", "\n".join(f"- {what}: {n} units" for what, n in words))
-
-
-def _missing(titles: Sequence[str], n_planned: int) -> str:
-    named = "; ".join(titles[:5]) + ("." if len(titles) <= 5 else "; and others.")
-    return f"{len(titles)} of {n_planned} units are missing: {named}" if titles else ""
-
-
-def as_json(about: dict[str, Any], made: Sequence[Record], runs: Runs) -> str:
-    """A page's records as JSON, a line each."""
-    distinct = [run for k, run in enumerate(runs.values()) if run not in list(runs.values())[:k]]
-    head = json.dumps({**about, "commit": this_run()["commit"], "runs": distinct}, indent=1)[:-2]
-    lines = (json.dumps(short(r), allow_nan=False, separators=(",", ":")) for r in made)
-    return head + ',\n "records": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n"

@@ -1,6 +1,7 @@
 """OCR letters: the chain on pixels, two stages, and the chain on cross-fitted responses."""
 
 from functools import partial
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +11,7 @@ from sklearn.model_selection import KFold
 from sklearn.svm import SVC
 
 from benchmarks.peers.boosters import peer
-from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.protocol import cpu_timed
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import reach
-from benchmarks.structures.rows import Row, rows_of, tuned
+from benchmarks.runner.protocol import best_fit, cpu_timed, row
 from structboost import ChainTask, CrossFitted, StructBoostTagger, StructuredSVM
 from structboost.contract import StackedParts
 
@@ -38,14 +35,13 @@ class Words(NamedTuple):
 
 def read(source):
     """Training and test words: fold 1 and the others, or the other way round."""
-    with np.load(source.folder / FILES[source.name][0]) as file:
-        X, y, word, fold = (file[name] for name in ("X", "y", "word", "fold"))
-    starts = np.flatnonzero(np.diff(word)) + 1
-    tables = np.split(X.astype(np.float32), starts), np.split(y.astype(np.int64), starts)
-    is_first = fold[np.concatenate(([0], starts))] == 1
+    file = source.arrays()
+    starts = np.flatnonzero(np.diff(file["word"])) + 1
+    tables = [np.split(file["X"].astype(np.float32), starts)]
+    tables.append(np.split(file["y"].astype(np.int64), starts))
+    is_first = file["fold"][np.concatenate(([0], starts))] == 1
     parts = (~is_first, is_first) if source.name == MANY else (is_first, ~is_first)
-    rows = [np.flatnonzero(part) for part in parts]
-    return [Words(*([table[i] for i in own] for table in tables)) for own in rows]
+    return [Words(*(list(compress(table, part)) for table in tables)) for part in parts]
 
 
 def right(predicted, true):
@@ -63,15 +59,14 @@ def on_pixels(source):
     settings = {"tol": 0.05, "max_epochs": 40, "random_state": 0}
     make = partial(StructuredSVM, ChainTask(N_LETTERS), **settings)
     model, facts = _tuned_chain(train, make)
-    return [Row("pixels, linear chain", RIGHT, right(model.predict(test.X), test.Y), facts)]
+    return [row("pixels, linear chain", RIGHT, right(model.predict(test.X), test.Y), **facts)]
 
 
 def trees_on_blurred(source):
     """The tagger without parameters, trees and pairs trained together, on blurred letters."""
     train, test = (Words(_blurred(part.X), part.Y) for part in read(source))
-    tagger = StructBoostTagger(max_iter=200)
-    model, seconds = cpu_timed(tagger.fit, *train)
-    return [Row(TREES, RIGHT, right(model.predict(test.X), test.Y), {"seconds": seconds})]
+    model, seconds = cpu_timed(StructBoostTagger(max_iter=200).fit, *train)
+    return [row(TREES, RIGHT, right(model.predict(test.X), test.Y), seconds=seconds)]
 
 
 def _blurred(X):
@@ -89,43 +84,26 @@ def with_classifier(label, make, source):
     crossed = CrossFitted(make(), random_state=0)
     held = crossed.fit_transform(train.X, train.Y)
     whole = make().fit(np.concatenate(train.X), np.concatenate(train.Y))
-    of_folds, of_whole = crossed.transform(test.X), responses_of(whole, test.X)
-    weight, pairs = best_pairs(held, train.Y)
+    p = np.maximum(whole.predict_proba(np.concatenate(test.X)), 1e-5)
+    responses = split(np.log(p), test.X)
+    counts = np.ones((N_LETTERS, N_LETTERS))
+    for y in train.Y:
+        np.add.at(counts, (y[:-1], y[1:]), 1)
+    pairs = np.log(counts / counts.sum(axis=1, keepdims=True))  # of the next letter
+    values = [right(viterbi(held, weight * pairs), train.Y) for weight in PAIR_WEIGHTS]
+    weight = PAIR_WEIGHTS[int(np.argmax(values))]
     settings = {"tol": 0.05, "max_iter": 40, "random_state": 0}
     chain = partial(StructBoostTagger, objective="svm", **settings)
     model, facts = _tuned_chain(Words(held, train.Y), chain)
     predictions = {
-        "alone": ([own.argmax(axis=1) for own in of_whole], {}),
-        f"{TWO_STAGES}, mean of folds": (viterbi(of_folds, pairs), {"pairs": weight}),
-        TWO_STAGES: (viterbi(of_whole, pairs), {"pairs": weight}),
-        CROSS_FITTED: (model.predict(of_folds), facts),
-        f"{CROSS_FITTED}, refitted": (model.predict(of_whole), facts),
+        "alone": ([own.argmax(axis=1) for own in responses], {}),
+        TWO_STAGES: (viterbi(responses, weight * pairs), {"pairs": weight}),
+        CROSS_FITTED: (model.predict(crossed.transform(test.X)), facts),
     }
     return [
-        Row(f"{label}, {how}", RIGHT, right(predicted, test.Y), more)
+        row(f"{label}, {how}", RIGHT, right(predicted, test.Y), **more)
         for how, (predicted, more) in predictions.items()
     ]
-
-
-def responses_of(model, X):
-    """Log-probabilities of the letters of each word."""
-    return split(np.log(np.maximum(model.predict_proba(np.concatenate(X)), 1e-5)), X)
-
-
-def pair_scores(Y):
-    """Log-probabilities of the next letter, by counts plus one."""
-    counts = np.ones((N_LETTERS, N_LETTERS))
-    for y in Y:
-        np.add.at(counts, (y[:-1], y[1:]), 1)
-    return np.log(counts / counts.sum(axis=1, keepdims=True))
-
-
-def best_pairs(responses, Y):
-    """Weight of the scores of pairs by which most letters are right, and the weighted scores."""
-    pairs = pair_scores(Y)
-    values = [right(viterbi(responses, w * pairs), Y) for w in PAIR_WEIGHTS]
-    best = PAIR_WEIGHTS[int(np.argmax(values))]
-    return best, best * pairs
 
 
 def viterbi(responses, pairs):
@@ -139,17 +117,16 @@ def viterbi(responses, pairs):
 
 def _tuned_chain(train, make):
     """The linear chain at the C of the most right letters in parts of the training words."""
-    X, Y = train
+    X, Y = (np.array(part, dtype=object) for part in train)
     folds = list(KFold(PARTS, shuffle=True, random_state=0).split(X))
 
-    def value(C):
-        of_parts = []
-        for rows, held in folds:
-            model = make(C=C).fit([X[i] for i in rows], [Y[i] for i in rows])
-            of_parts.append(right(model.predict([X[i] for i in held]), [Y[i] for i in held]))
-        return np.mean(of_parts)
+    def fit(C, rows=slice(None)):
+        return make(C=C).fit([*X[rows]], [*Y[rows]])
 
-    model, facts = tuned(CS, value, lambda C: make(C=C).fit(X, Y))
+    def value(C):
+        return np.mean([right(fit(C, rows).predict([*X[held]]), Y[held]) for rows, held in folds])
+
+    model, facts = best_fit(CS, value, fit)
     return model, {**facts, "gap": model.history_[-1]["gap"]}
 
 
@@ -165,34 +142,7 @@ CLASSIFIERS = {
 
 
 def learners(source):
-    own = {"pixels": Learner(on_pixels), "joint trees": Learner(trees_on_blurred)}
+    own = {"pixels": on_pixels, "joint trees": trees_on_blurred}
     if source.name == FEW:
-        for name, make in CLASSIFIERS.items():
-            packages = ("lightgbm",) if name == "lightgbm" else ()
-            own[name] = Learner(partial(with_classifier, name, make), packages)
+        own |= {k: partial(with_classifier, k, make) for k, make in CLASSIFIERS.items()}
     return own
-
-
-EXPERIMENT = Experiment(FILES, learners, rows_of)
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method")
-    both = [at(FEW, f"{label}, {CROSS_FITTED}") for label in ("extra trees", "lightgbm")]
-    best = None if None in both else max(both)
-    pixels = at(FEW, "pixels, linear chain")
-    crossed = [
-        reach(
-            f"letters, {label}: cross-fitted above its two stages",
-            at(FEW, f"{label}, {CROSS_FITTED}"),
-            *(">", at(FEW, f"{label}, {TWO_STAGES}")),
-        )
-        for label in CLASSIFIERS
-    ]
-    return [
-        reach("letters, fold 1 against the rest, with trees", best, ">=", 0.885),
-        reach("the same, trees and pairs together", at(FEW, TREES), ">=", 0.885),
-        reach("the same, linear on pixels", pixels, ">=", 0.805),
-        reach("letters, nine folds, trees and pairs", at(MANY, TREES), ">=", 0.95),
-        *crossed,
-    ]

@@ -15,10 +15,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import all_of
-from benchmarks.structures.rows import Row, rows_of
+from benchmarks.runner.protocol import row
 from structboost import HierarchicalMultiLabelTask
 
 # AU(PRC) of both, as published with the data.
@@ -50,35 +47,34 @@ class Rows(NamedTuple):
 
 def read(source):
     """The parts of the file; a fifth of the training rows is held out where it holds out none."""
-    with np.load(source.folder / FILES[source.name][0]) as file:
-        X, Y, part, counts = (file[name] for name in ("X", "Y", "split", "evaluated"))
-        Y = Y.astype(np.int64)
-        if "edges" in file:
-            edges = file["edges"]
-        else:
-            children = np.flatnonzero(file["parents"] >= 0)
-            edges = np.column_stack((file["parents"][children], children))
+    file = source.arrays()
+    X, Y, part, counts = (file[name] for name in ("X", "Y", "split", "evaluated"))
+    edges = file.get("edges")
+    if edges is None:
+        children = np.flatnonzero(file["parents"] >= 0)
+        edges = np.column_stack((file["parents"][children], children))
     if not (part == CHOOSE).any():
         train = np.random.default_rng(0).permutation(np.flatnonzero(part == TRAIN))
-        part = part.copy()
         part[train[: round(HELD_OUT * len(train))]] = CHOOSE
-    return Rows(X, Y, part, counts, HierarchicalMultiLabelTask(Y.shape[1], edges))
+    task = HierarchicalMultiLabelTask(Y.shape[1], edges)
+    return Rows(X, Y.astype(np.int64), part, counts, task)
 
 
 def alone_and_together(source):
     """Each classifier with the setting that is best on held-out rows, and the mean of them all."""
     data = read(source)
     rows, at_test = [], []
-    for label, candidates in _classifiers(*data.X.shape[1:], data.Y.shape[1]).items():
-        values = [
-            score(data, CHOOSE, _probabilities(one, data, data.part == TRAIN, CHOOSE))
-            for one in (candidates if len(candidates) > 1 else ())
-        ]
-        chosen = int(np.argmax(values)) if values else 0
-        at_test.append(_probabilities(candidates[chosen], data, data.part != TEST, TEST))
-        facts = {"chosen": chosen, "validation": values}
-        rows.append(Row(f"{label}, closed", METRIC, score(data, TEST, at_test[-1]), facts))
-    return [*rows, Row(TOGETHER, METRIC, score(data, TEST, np.mean(at_test, axis=0)))]
+    train = data.part == TRAIN
+    for label, candidates in _classifiers(data.X.shape[1], data.Y.shape[1]).items():
+        best = candidates[0]
+        if len(candidates) > 1:
+            values = (
+                score(data, CHOOSE, _probabilities(m, data, train, CHOOSE)) for m in candidates
+            )
+            best = candidates[int(np.argmax(list(values)))]
+        at_test.append(_probabilities(best, data, data.part != TEST, TEST))
+        rows.append(row(f"{label}, closed", METRIC, score(data, TEST, at_test[-1])))
+    return [*rows, row(TOGETHER, METRIC, score(data, TEST, np.mean(at_test, axis=0)))]
 
 
 def _probabilities(models, data, train, part):
@@ -121,15 +117,5 @@ def _classifiers(n_features, n_labels):
     }
 
 
-EXPERIMENT = Experiment(FILES, {TOGETHER: Learner(alone_and_together)}, rows_of)
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method")
-    own = {name: value for name in PUBLISHED if (value := at(name, TOGETHER)) is not None}
-    judged = []
-    for place, (rival, n) in enumerate(zip(RIVALS, (6, 3), strict=True)):
-        above = [(name, value > PUBLISHED[name][place]) for name, value in own.items()]
-        wanted = f"hierarchies, {TOGETHER}: above {rival} on {n} of 6"
-        judged.append(all_of(wanted, above, len(PUBLISHED), n))
-    return judged
+def learners(source):
+    return {TOGETHER: alone_and_together}

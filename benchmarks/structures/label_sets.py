@@ -5,16 +5,13 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import f1_score
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 
-from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.protocol import cpu_timed
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import all_of
-from benchmarks.structures.rows import Row, rows_of
+from benchmarks.runner.protocol import cpu_timed, row
 from structboost import CrossFitted, StructBoostMultiLabelClassifier
 
 NAMES = ("emotions", "yeast", "enron", "medical")
@@ -32,7 +29,11 @@ SETTINGS = (
 )
 MOST_PAIRED = 14  # labels: with more, there are too many pairs for the rows
 CUTS = np.linspace(-2.5, 1.5, 17)  # log-odds above which a label is taken
-FOLDS, PARTS = 5, 3
+FOLDS, PARTS = 5, KFold(3, shuffle=True, random_state=0)
+WRAPS = {
+    "per label": MultiOutputClassifier,
+    "classifier chain": partial(ClassifierChain, order="random", random_state=0),
+}
 CROSS_FITTED = "cross-fitted"
 
 
@@ -45,8 +46,8 @@ class Rows(NamedTuple):
 
 def read(source):
     """The partition of the file."""
-    with np.load(source.folder / FILES[source.name][0]) as file:
-        X, Y, train = file["X"].astype(np.float32), file["Y"].astype(np.int64), file["train"]
+    file = source.arrays()
+    X, Y, train = file["X"].astype(np.float32), file["Y"].astype(np.int64), file["train"]
     return Rows(X[train], Y[train]), Rows(X[~train], Y[~train])
 
 
@@ -66,14 +67,13 @@ def with_classifier(label, candidates, source):
 
 def _best_crossed(candidates, train):
     """The classifier whose out-of-fold responses have the least logistic loss."""
-    tried = []
-    for classifier in candidates:
-        crossed = CrossFitted(classifier, folds=FOLDS, random_state=0)
-        held = crossed.fit_transform(train.X, train.Y)
-        loss = float(np.mean(np.logaddexp(0.0, (1 - 2 * train.Y) * held)))
-        tried.append((loss, crossed, held))
-    _, crossed, held = min(tried, key=lambda entry: entry[0])
-    return crossed, held
+
+    def crossed(classifier):
+        model = CrossFitted(classifier, folds=FOLDS, random_state=0)
+        return model, model.fit_transform(train.X, train.Y)
+
+    signs = 1 - 2 * train.Y
+    return min(map(crossed, candidates), key=lambda pair: np.logaddexp(0.0, signs * pair[1]).mean())
 
 
 def decide_by_cut(responses, seen, cut):
@@ -91,28 +91,22 @@ def _tuned_rows(method, decide, held, at_test, Y, true):
     seen = np.unique(Y, axis=0)
     rows = []
     for metric, loss in LOSSES.items():
-        cut = min(CUTS, key=lambda cut, loss=loss: loss(Y, decide(held, seen, cut)))
-        value = loss(true, decide(at_test, seen, cut))
-        rows.append(Row(method, metric, value, {"cut": float(cut)}))
+        losses = [loss(Y, decide(held, seen, cut)) for cut in CUTS]
+        cut = CUTS[int(np.argmin(losses))]
+        rows.append(row(method, metric, loss(true, decide(at_test, seen, cut)), cut=cut))
     return rows
 
 
 def trained_rows(method, held, at_test, Y, true):
     """For each loss the model of linear functions that is best in parts of the training rows."""
-    predictions = {}
-    for setting in SETTINGS:
-        if setting[1] == PAIRED and Y.shape[1] > MOST_PAIRED:
-            continue
-        predictions[setting] = np.empty_like(Y)
-        for rest, out in KFold(PARTS, shuffle=True, random_state=0).split(held):
-            model = linear(*setting).fit(held[rest], Y[rest])
-            predictions[setting][out] = model.predict(held[out])
+    models = [linear(*s) for s in SETTINGS if s[1] != PAIRED or Y.shape[1] <= MOST_PAIRED]
+    predictions = [cross_val_predict(model, held, Y, cv=PARTS) for model in models]
     rows = []
     for metric, loss in LOSSES.items():
-        best = min(predictions, key=lambda setting, loss=loss: loss(Y, predictions[setting]))
-        facts = dict(zip(("loss", "outputs", "C"), best, strict=True))
-        model, facts["seconds"] = cpu_timed(linear(*best).fit, held, Y)
-        rows.append(Row(method, metric, loss(true, model.predict(at_test)), facts))
+        best = clone(models[int(np.argmin([loss(Y, own) for own in predictions]))])
+        model, seconds = cpu_timed(best.fit, held, Y)
+        value = loss(true, model.predict(at_test))
+        rows.append(row(method, metric, value, C=model.C, seconds=seconds))
     return rows
 
 
@@ -120,43 +114,30 @@ def alone(source):
     """LightGBM for each label by itself, and in a chain of classifiers."""
     train, test = read(source)
     rows = []
-    for method, wrap in (("per label", one_per_label), ("classifier chain", in_chain)):
-        tried = []
-        for classifier in _lightgbm():
+    for method, wrap in WRAPS.items():
+        models, tried = [wrap(classifier) for classifier in _lightgbm()], []
+        for model in models:
             held = np.empty(train.Y.shape)
-            for rest, out in KFold(PARTS, shuffle=True, random_state=0).split(train.X):
-                held[out] = wrap(classifier, train.X[rest], train.Y[rest], train.X[out])
-            tried.append((classifier, held))
-        refitted = {}
+            for rest, out in PARTS.split(train.X):
+                held[out] = log_odds(model, train.X[rest], train.Y[rest], train.X[out])
+            tried.append((held, log_odds(model, train.X, train.Y, test.X)))
         for metric, loss in LOSSES.items():
-            trials = [
+            _, k, cut = min(
                 (loss(train.Y, decide_by_cut(held, train.Y, cut)), k, cut)
-                for k, (_, held) in enumerate(tried)
+                for k, (held, _) in enumerate(tried)
                 for cut in CUTS
-            ]
-            _, k, cut = min(trials)
-            if k not in refitted:
-                refitted[k] = wrap(tried[k][0], train.X, train.Y, test.X)
-            value = loss(test.Y, decide_by_cut(refitted[k], train.Y, cut))
-            rows.append(Row(f"lightgbm, {method}", metric, value, {"cut": float(cut)}))
+            )
+            value = loss(test.Y, decide_by_cut(tried[k][1], train.Y, cut))
+            rows.append(row(f"lightgbm, {method}", metric, value, cut=cut))
     return rows
 
 
-def one_per_label(classifier, X, Y, at):
-    """Log-odds of all labels; those that never occur are left out of the fit."""
+def log_odds(model, X, Y, at):
+    """Log-odds of all labels; those that never vary are left out of the fit."""
     varied = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
-    fitted = MultiOutputClassifier(classifier).fit(X, Y[:, varied])
-    return _log_odds(np.column_stack([p[:, 1] for p in fitted.predict_proba(at)]), varied, Y)
-
-
-def in_chain(classifier, X, Y, at):
-    """The same where each label is a feature of those after it."""
-    varied = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
-    chain = ClassifierChain(classifier, order="random", random_state=0).fit(X, Y[:, varied])
-    return _log_odds(chain.predict_proba(at), varied, Y)
-
-
-def _log_odds(p, varied, Y):
+    p = model.fit(X, Y[:, varied]).predict_proba(at)
+    if isinstance(p, list):
+        p = np.column_stack([of_label[:, 1] for of_label in p])
     probabilities = np.full((len(p), Y.shape[1]), 1e-6)
     probabilities[:, varied] = np.clip(p, 1e-6, 1 - 1e-6)
     return np.log(probabilities) - np.log1p(-probabilities)
@@ -190,25 +171,9 @@ def linear(loss, outputs, C):
     return StructBoostMultiLabelClassifier(C=C, outputs=sets, random_state=0, **wanted)
 
 
-LEARNERS = {
-    "lightgbm alone": Learner(alone, ("lightgbm", "sklearn")),
-    "extra trees": Learner(partial(with_classifier, "extra trees", _extra_trees), ("sklearn",)),
-    "lightgbm": Learner(partial(with_classifier, "lightgbm", _lightgbm), ("lightgbm",)),
-}
-EXPERIMENT = Experiment(FILES, LEARNERS, rows_of)
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method", "metric")
-    rivals = [f"lightgbm, {how}" for how in ("per label", "classifier chain")]
-    judged = []
-    for metric in LOSSES:
-        below = []
-        for name in NAMES:
-            ours = [at(name, f"{label}, {CROSS_FITTED}", metric) for label in LEARNERS]
-            theirs = [at(name, rival, metric) for rival in rivals]
-            if None not in theirs and any(v is not None for v in ours):
-                below.append((name, min(v for v in ours if v is not None) < min(theirs)))
-        wanted = f"{metric}: a cross-fitted classifier below LightGBM per label and in a chain"
-        judged.append(all_of(f"{wanted}, on 3 of 4", below, len(NAMES), 3))
-    return judged
+def learners(source):
+    return {
+        "lightgbm alone": alone,
+        "extra trees": partial(with_classifier, "extra trees", _extra_trees),
+        "lightgbm": partial(with_classifier, "lightgbm", _lightgbm),
+    }

@@ -8,10 +8,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from benchmarks.peers.boosters import peer
-from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import reach
-from benchmarks.structures.rows import Row, rows_of, tuned
+from benchmarks.runner.protocol import best_fit, row
 from structboost import StructBoostRanker
 from structboost.learners import TreeFamily
 from structboost.objectives import StageWiseRanking
@@ -69,12 +66,11 @@ def _certified(C):
 
 def measured(method, make, grid, source):
     """The settings of the largest NDCG on folds of the training queries, fitted on all of them."""
-    with np.load(source.folder / RANKING) as file:
-        X, y, query, is_train = (file[name] for name in ("X", "y", "qid", "train"))
-    train, test = (
-        Queries(X[part], y[part], np.unique(query[part], return_counts=True)[1])
-        for part in (is_train, ~is_train)
-    )
+    file = source.arrays()
+    group = np.unique(file["qid"], return_counts=True)[1]
+    is_train = file["train"][np.cumsum(group) - 1]  # of each query
+    data = Queries(file["X"], file["y"], group)
+    train, test = (data.part(np.flatnonzero(part)) for part in (is_train, ~is_train))
     folds = list(KFold(FOLDS, shuffle=True, random_state=0).split(train.group))
 
     def fit(settings, part=train):
@@ -87,9 +83,8 @@ def measured(method, make, grid, source):
         pairs = [(train.part(rest), train.part(out)) for rest, out in folds]
         return np.mean([ndcg(fit(settings, rest), out) for rest, out in pairs])
 
-    model, facts = tuned(list(product(*grid)), value, fit, "chosen")
-    facts["validation"] = max(facts["validation"])
-    return [Row(method, METRIC, ndcg(model, test), facts)]
+    model, facts = best_fit(list(product(*grid)), value, fit)
+    return [row(method, METRIC, ndcg(model, test), seconds=facts["seconds"], chosen=facts["C"])]
 
 
 RATES = (0.05, 0.1, 0.2, 0.3, 0.5)
@@ -101,18 +96,8 @@ GRIDS = {
     f"StructBoost, {OF_STUMPS}": (_stage_wise, (RATES,)),
     "StructBoost, stumps, loss NDCG": (_certified, ((10.0, 30.0, 60.0),)),
 }
-LEARNERS = {
-    name: Learner(partial(measured, name, *own), ("lightgbm",) if "LightGBM" in name else ())
-    for name, own in GRIDS.items()
-}
-EXPERIMENT = Experiment({NAME: (RANKING,)}, LEARNERS, rows_of)
+FILES = {NAME: (RANKING,)}
 
 
-def targets(made):
-    at = lookup(made, "dataset", "method")
-    both = {
-        k: [at(NAME, f"{own}, {k}") for own in ("StructBoost", "LightGBM")]
-        for k in (OF_TREES, OF_STUMPS)
-    }
-    wanted = "ranking, {}: NDCG@10 not below LightGBM's"
-    return [reach(wanted.format(k), own, ">=", other) for k, (own, other) in both.items()]
+def learners(source):
+    return {name: partial(measured, name, *own) for name, own in GRIDS.items()}

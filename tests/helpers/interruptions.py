@@ -56,30 +56,10 @@ def classifier(**parameters):
     )
 
 
-def printed():
-    from structboost.objectives import OneSlack
-
-    classifier(objective=OneSlack(stabilize=False))
-
-
 def multiboost(name, **parameters):
     import structboost
 
     fitted(getattr(structboost, name)(max_rounds=5000, random_state=0, **parameters), *noisy())
-
-
-def linear():
-    from structboost import StructuredSVMClassifier
-
-    fitted(
-        StructuredSVMClassifier(C=1e5, tol=1e-12, max_epochs=10**6, random_state=0), *noisy(n=3000)
-    )
-
-
-def ranker():
-    from structboost import StructBoostRanker
-
-    fitted(StructBoostRanker(objective="hinge", C=1e3, tol=0.0, max_iter=2000), *noisy(n_classes=3))
 
 
 def label_sets(**parameters):
@@ -87,12 +67,6 @@ def label_sets(**parameters):
 
     X, _ = noisy()
     fitted(StructBoostMultiLabelClassifier(**parameters), X, (X[:, :5] > 0.3).astype(int))
-
-
-def default_ranker():
-    from structboost import StructBoostRanker
-
-    fitted(StructBoostRanker(max_iter=5000), *noisy(n_classes=3))
 
 
 def tagger(**parameters):
@@ -217,40 +191,20 @@ CASES = {
     "one_slack, threads": lambda: classifier(n_jobs=2),
     "one_slack, processes": lambda: classifier(engine="processes", n_jobs=2),
     "one_slack, dask": dask,
-    "one_slack, as printed": printed,
     "m_slack": lambda: classifier(formulation="m_slack"),
     "trees": lambda: classifier(weak_learner="tree"),
-    "taxonomy": lambda: classifier(taxonomy={"a": [0, 1], "b": [2, 3]}),
-    "ranking": ranker,
-    "linear": linear,
-    "exponential, fcd": lambda: multiboost("MultiBoostCWClassifier", tol=0.0),
-    "exponential, lbfgs": lambda: multiboost("MultiBoostCWClassifier", solver="lbfgs", tol=0.0),
-    "MO, exponential": lambda: multiboost("MultiBoostMOClassifier", theta=20.0, tol=0.0),
-    "MO, hinge": lambda: multiboost("MultiBoostMOClassifier", theta=20.0, loss="hinge", tol=0.0),
-    "ECC, exponential": lambda: multiboost("MultiBoostECCClassifier", tol=0.0),
-    "ECC, hinge": lambda: multiboost("MultiBoostECCClassifier", loss="hinge", tol=0.0),
+    "exponential": lambda: multiboost("MultiBoostCWClassifier", tol=0.0),
     "AdaBoost": lambda: multiboost("AdaBoostECCClassifier"),
-    "ShareBoost": lambda: multiboost("ShareBoostClassifier", weak_learner="stump"),
     "own task, threads": lambda: own_task(0.002, 200, n_jobs=2),
-    "own task, serial": lambda: own_task(0.002, 200, engine="serial"),
     "own task, processes": lambda: own_task(0.002, 200, engine="processes", n_jobs=2),
     "own task, one argmax for minutes": lambda: own_task(300.0, 8, engine="serial"),
     "log-loss": lambda: classifier(objective="log_loss", C="auto", tol=0.01, max_iter=5000),
-    "choice of C": lambda: classifier(C="auto", max_iter=100),
     "early stopping": lambda: classifier(early_stopping=True, n_iter_no_change=10**6),
-    "ranking, pairs": default_ranker,
     "label sets": lambda: label_sets(max_iter=5000),
-    "label sets, hinge": lambda: label_sets(objective="hinge", tol=1e-4, max_iter=2000),
-    "label sets, linear": lambda: label_sets(weak_learner="linear"),
     "tagger": lambda: tagger(max_iter=2000),
-    "tagger, hinge": lambda: tagger(objective="hinge", C=100.0, tol=1e-6, max_iter=1000),
     "tagger, linear": lambda: tagger(weak_learner="linear"),
-    "decisions": decisions,
-    "decisions, C": lambda: decisions(C=1e4),
-    "decisions, spare solves": lambda: decisions(C=100.0, spare_solves=True),
-    "decisions, boosted": lambda: decisions(C=100.0, weak_learner=["linear", "stump"]),
+    "decisions": lambda: decisions(C=100.0, weak_learner=["linear", "stump"]),
     "cross-fitted": cross_fitted,
-    "chain, boosted": lambda: trainer("StructBoost", max_rounds=2000),
     "chain, linear": lambda: trainer("StructuredSVM", max_epochs=10**6),
     "tracker": tracker,
     "segmenter": segmenter,
