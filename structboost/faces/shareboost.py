@@ -28,13 +28,7 @@ class ShareBoostClassifier(BoostedClassifier):
         gradient.
     weak_learner : {"feature", "stump"} or callable
         Family to choose from: the features, scaled to -1..1, or stumps over all thresholds.
-        ``functools.partial(FeatureFamily,
-        groups=...)`` chooses groups of features, ``functools.partial(PatchFamily,
-        image_shape=...)`` templates of image patches.
-    choice : {"gradient", "line_search", "column_search", "refit"}
-        Rule that chooses the next feature (:class:`structboost.learners.pricing.FreeSign`).
-    short_list : int
-        Number of features of largest gradient that the choices other than ``gradient`` compare.
+        ``functools.partial(PatchFamily, image_shape=...)`` chooses templates of image patches.
     C : float
         Weight of the loss against the regulariser; infinite for none.
     regulariser : {"frobenius", "l1", "l1_linf"}
@@ -63,8 +57,6 @@ class ShareBoostClassifier(BoostedClassifier):
 
     max_rounds: int = 100
     weak_learner: WeakLearners = "feature"
-    choice: str = "gradient"
-    short_list: int = 10
     C: float = 1e4
     regulariser: str = "frobenius"
     taxonomy: Any = None
@@ -73,7 +65,7 @@ class ShareBoostClassifier(BoostedClassifier):
     def _recipe(self, seed: int = 0) -> Recipe:
         return self._plain_recipe(
             Logistic(self.regulariser),
-            lambda _: FreeSign(self.choice, self.short_list),
+            lambda _: FreeSign(),
             are_shared=True,
             tol=0.0,
             columns_per_channel=1,

@@ -1,9 +1,4 @@
-"""Families of weak learners, one module each, and their common base.
-
-To price another family whose features stay in shards, write :class:`ShardFeatures`, which
-make :class:`ResponsesInShard` of the rows of a shard (:func:`register_weak_learner`).
-A pricing rule leaves the duals there if it is a :class:`CandidateRule`.
-"""
+"""Families of weak learners, one module each, and their common base."""
 
 import lazy_loader
 
@@ -30,7 +25,6 @@ _NAMES = {
         "SharedOverChannels",
     ],
     "registry": ["register_weak_learner"],
-    "responses": ["DualsInShards", "FeaturesOfRows", "ResponsesInShard", "ShardFeatures"],
     "stump": ["StumpFamily"],
     "table": ["LearnerTable"],
     "terms": ["Term"],

@@ -25,10 +25,6 @@ from .pricing import PerChannel as PerChannel
 from .pricing import PricingRule as PricingRule
 from .pricing import SharedOverChannels as SharedOverChannels
 from .registry import register_weak_learner as register_weak_learner
-from .responses import DualsInShards as DualsInShards
-from .responses import FeaturesOfRows as FeaturesOfRows
-from .responses import ResponsesInShard as ResponsesInShard
-from .responses import ShardFeatures as ShardFeatures
 from .stump import StumpFamily as StumpFamily
 from .table import LearnerTable as LearnerTable
 from .terms import Term as Term

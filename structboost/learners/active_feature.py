@@ -7,7 +7,7 @@ sparse matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,20 +17,14 @@ from scipy import sparse
 from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray, override
 from structboost.files.archive import Array
 from structboost.learners.base import (
-    Candidate,
-    Listed,
     ListedFamily,
-    best_first,
-    check_family_arguments,
     check_has_rows,
-    response_type,
+    check_signed,
 )
 from structboost.learners.table import LearnerTable
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_array, checked_whole_number, shown
+from structboost.validation import checked_array, checked_whole_number
 
-# Features are searched for this many channels at a time.
-_CHANNELS_AT_ONCE = 64
 _MOST_SLOTS = 1 << 20
 
 
@@ -71,40 +65,35 @@ def active_features(X: Any, n_slots: int | None = None) -> ShortArray:
 
 
 class ActiveFeature(NamedTuple):
-    """Learner with response ``present`` on parts with the feature, else ``absent``.
+    """Learner with response ``sign`` on parts with the feature, else 0.
 
     Feature -1 is present in every part.
     """
 
     feature: int
-    absent: float
-    present: float
+    sign: float
 
 
 @dataclass(frozen=True)
 class ActiveFeatureTable(LearnerTable):
-    """Table of single features, with -1 for the constant."""
+    """Table of single features and the signs of their responses, with -1 for the constant."""
 
     schema: ClassVar[Mapping[str, Array]] = {
         "feature": Array("int64", ("n_learners",), low=-1, high=2**31 - 1),
-        "absent": Array("float64", ("n_learners",)),
-        "present": Array("float64", ("n_learners",)),
+        "sign": Array("float64", ("n_learners",)),
     }
 
     feature: IntArray
-    absent: FloatArray
-    present: FloatArray
+    sign: FloatArray
 
     @override
     def responses(self, features: AnyArray) -> FloatArray:
         indices, ends = _active(np.asarray(features))
         width = max(indices.max(initial=-1), self.feature.max(initial=-1)) + 1
-        ones = np.ones(len(indices), np.bool_)
-        table = sparse.csr_array((ones, indices, ends), (len(features), width))
-        used = self.feature >= 0
-        is_present = np.ones((len(self), len(features)), np.bool_)
-        is_present[used] = table[:, self.feature[used]].toarray().T
-        return np.where(is_present, self.present[:, None], self.absent[:, None])
+        table = sparse.csr_array((np.ones(len(indices)), indices, ends), (len(features), width))
+        used, out = self.feature >= 0, np.ones((len(self), len(features)))
+        out[used] = table[:, self.feature[used]].toarray().T
+        return out * self.sign[:, None]
 
     @override
     def checked_rows(self, features: Any, n_features: int) -> AnyArray:
@@ -124,24 +113,20 @@ class ActiveFeatureTable(LearnerTable):
 
     @override
     def as_linear(self, weights: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
-        features, gains, base = self._gains(weights)
+        scores = self.scorer(weights, n_features)
         coefficients = np.zeros((n_features, weights.shape[1]))
-        coefficients[features] = gains
-        return coefficients, base
-
-    def _gains(self, weights: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Return the features, what each adds to the scores, and the scores without any."""
-        used = self.feature >= 0
-        features, place = np.unique(self.feature[used], return_inverse=True)
-        gains = np.zeros((len(features), weights.shape[1]))
-        np.add.at(gains, place, (self.present - self.absent)[used, None] * weights[used])
-        return features, gains, np.where(used, self.absent, self.present) @ weights
+        coefficients[np.flatnonzero(scores.place >= 0)] = scores.gains
+        return coefficients, scores.base
 
     @override
     def scorer(self, weights: FloatArray, n_features: int) -> ActiveFeatureScores:
-        features, gains, base = self._gains(weights)
+        used, signed = self.feature >= 0, self.sign[:, None] * weights
+        features, row = np.unique(self.feature[used], return_inverse=True)
+        gains = np.zeros((len(features), weights.shape[1]))
+        np.add.at(gains, row, signed[used])
         place = np.full(int(features.max(initial=-1)) + 1, -1, np.int32)
         place[features] = np.arange(len(features), dtype=np.int32)
+        base = np.where(used, 0.0, self.sign) @ weights
         return ActiveFeatureScores(place, gains, base)
 
 
@@ -182,9 +167,7 @@ class ActiveFeatureScores:
 class ActiveFeatureFamily(ListedFamily):
     """Family of all single features and the constant in both orientations, stumps on 0/1 features.
 
-    If responses may be negative, that of a feature is 1 (or -1) on parts that have it, and 0
-    elsewhere.  Where ``response`` is (0, 1), it is 1 on parts that have it, or on those that
-    do not.
+    The response is 1 (or -1) on parts that have the feature, and 0 elsewhere.
 
     Parameters
     ----------
@@ -192,70 +175,52 @@ class ActiveFeatureFamily(ListedFamily):
         Indices of the active features of each part, each once, filled up with -1
         (:func:`active_features`).
     response : (float, float)
-        The two responses.
+        Responses are of either sign: the lower one must be below 0.
     """
 
     name = "active_feature"
     exact_pricing = True
+    both_signs = True
 
     def __init__(self, features: AnyArray, response: tuple[float, float] = (-1.0, 1.0)) -> None:
-        check_family_arguments(features, response)
+        check_signed(response, self.name)
         check_has_rows(features, self.name)
         rows = np.asarray(features).astype(np.int64)
-        _check_numbers(features, rows)
-        self.n_features = rows.shape[1]
-        self._type = response_type(*response)
-        self._turned = (0.0, -1.0) if min(response) < 0 else (1.0, 0.0)
+        ordered = np.sort(rows, axis=1)
+        repeats = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        if (features != rows).any() or (rows < -1).any() or repeats.any():
+            raise ValueError(
+                "weak_learner='active_feature' takes rows of indices of active features, each "
+                "once, as active_features(X) makes them; take 'stump' for features as they are."
+            )
+        self.n_features, self._n_parts = rows.shape[1], len(rows)
         parts, slots = np.nonzero(rows >= 0)
         self._features, column = np.unique(rows[parts, slots], return_inverse=True)
         shape = (len(self._features), len(rows))
-        ones = np.ones(len(parts))
         # Row f: the parts that have the f-th known feature.
-        self._parts_of = sparse.csr_array((ones, (column, parts)), shape=shape)
+        self._parts_of = sparse.csr_array((np.ones(len(parts)), (column, parts)), shape=shape)
         self._parts_of.sort_indices()
-        self._n_parts = len(rows)
 
     @override
-    def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        candidates: list[Candidate] = []
-        for first in range(0, duals.shape[1], _CHANNELS_AT_ONCE):
-            block = duals[:, first : first + _CHANNELS_AT_ONCE]
-            candidates += [
-                candidate._replace(channel=first + candidate.channel)
-                for candidate in super().price(block, per_channel)
-            ]
-        return best_first(candidates)
-
-    @override
-    def listed(self, duals: FloatArray) -> Listed:
-        total = duals.sum(axis=0)
-        edges = np.vstack((self._parts_of @ duals, total))
-        turned = -edges
-        if self._turned[0]:
-            turned = total - edges
-            turned[-1] = -np.inf  # the constant turned around is nothing
-        return Listed(self._learner, edges, turned)
+    def listed(self, duals: FloatArray) -> tuple[Callable[[int], ActiveFeature], FloatArray]:
+        edges = np.vstack((self._parts_of @ duals, duals.sum(axis=0)))
+        features = [*self._features.tolist(), -1]
+        return lambda k: ActiveFeature(features[k], 1.0), edges
 
     @override
     def ways(self, learner: ActiveFeature) -> Sequence[ActiveFeature]:
-        place = self._place(learner)
-        is_alone = place == len(self._features) and self._turned[0]
-        return [
-            self._learner(place, turned) for turned in ((False,) if is_alone else (False, True))
-        ]
+        return [learner, learner._replace(sign=-learner.sign)]
 
     @override
     def responses(self, learners: Sequence[ActiveFeature]) -> sparse.csr_array:
         everywhere = np.arange(self._n_parts, dtype=np.int32)
-        rows, values = [everywhere[:0]], [np.zeros(0, self._type)]
-        for learner in learners:
-            place, at = self._place(learner), everywhere
-            if place < len(self._features):
+        rows, values = [everywhere[:0]], [np.zeros(0, np.int8)]
+        for feature, sign in learners:
+            at, place = everywhere, int(np.searchsorted(self._features, feature))
+            if feature >= 0:
                 at = self._parts_of.indices[slice(*self._parts_of.indptr[place : place + 2])]
-                if learner.absent:
-                    at = np.delete(everywhere, at)
             rows.append(at)
-            values.append(np.full(len(at), learner.absent or learner.present, self._type))
+            values.append(np.full(len(at), sign, np.int8))
         ends = np.cumsum([len(at) for at in rows])
         entries = np.concatenate(values), np.concatenate(rows), ends
         return sparse.csr_array(entries, (len(learners), self._n_parts))
@@ -263,18 +228,6 @@ class ActiveFeatureFamily(ListedFamily):
     @override
     def table(self, learners: Sequence[ActiveFeature]) -> ActiveFeatureTable:
         return ActiveFeatureTable.of(learners)
-
-    def _learner(self, place: int, turned: bool) -> ActiveFeature:
-        absent, present = self._turned if turned else (0.0, 1.0)
-        if place == len(self._features):
-            return ActiveFeature(-1, present, present)
-        return ActiveFeature(int(self._features[place]), absent, present)
-
-    def _place(self, learner: ActiveFeature) -> int:
-        """Row of a feature among the known ones, where the constant is last."""
-        if learner.feature < 0:
-            return len(self._features)
-        return int(np.searchsorted(self._features, learner.feature))
 
 
 def _active(rows: AnyArray) -> tuple[IntArray, IntArray]:
@@ -298,17 +251,3 @@ def _add_gains(
             if f < len(place) and place[f] >= 0:
                 for c in range(out.shape[1]):
                     out[p, c] += gains[place[f], c]
-
-
-def _check_numbers(features: Any, rows: IntArray) -> None:
-    """Raise ValueError unless rows hold indices of features, each once, and -1."""
-    ordered = np.sort(rows, axis=1)
-    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-    wrong = (features != rows).any(axis=1) | (rows < -1).any(axis=1) | again.any(axis=1)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise ValueError(
-            f"Part {row} is {shown(features[row].tolist())}; the weak learner 'active_feature' "
-            "takes numbers of active features, each once, as active_features(X) makes them. Take "
-            "'stump' for features as they are."
-        )

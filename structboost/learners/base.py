@@ -11,7 +11,7 @@ Calls of a run, in this order::
     family.resample(rng)                     if weight is to be shared by many learners
     family.skip_rounds(n)                    if a checkpoint has n rounds behind it
     repeat
-        family.price(D, per_channel)         by the pricing rule, or price_shared, price_groups
+        family.price(D, per_channel)         by the pricing rule, or price_groups
         family.refine(learner, D)            by rules that share learners
         family.left_out()                    by masters that look at the parts left out
         family.responses(new learners)
@@ -27,7 +27,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.errors import TaskError
@@ -37,15 +36,6 @@ from structboost.learners.standardisation import Standardisation
 from structboost.learners.table import LearnerTable
 from structboost.learners.terms import Term
 from structboost.runtime.called_class import Described
-from structboost.validation import (
-    OrderedRows,
-    check_flag_or_none,
-    checked_array,
-    checked_list,
-    checked_whole_number,
-    is_whole,
-    shown,
-)
 
 # Relative difference of edges up to which a constant learner is as good as a split.
 TIE = 1e-6
@@ -84,6 +74,10 @@ class Column(NamedTuple):
 
     terms: tuple[Term, ...]
     edge: float
+
+
+# Learners that are chosen together, each with its edge on every channel.
+Group = Sequence[tuple[Any, FloatArray]]
 
 
 class TrainingFeatures(Protocol):
@@ -190,6 +184,8 @@ class WeakLearnerFamily(Described, ABC):
         needs.
     takes_missing : bool
         Whether features may be missing (NaN).  Other families only receive features without.
+    takes_sparse : bool
+        Whether features may be a sparse array.
     reads_bins : bool
         Whether features are read by :func:`structboost.learners.binning.bin_features` only, which
         also takes rows in another order than that of their table.  Other families receive arrays.
@@ -208,6 +204,7 @@ class WeakLearnerFamily(Described, ABC):
     cross_fitted: bool = False
     can_resume: bool = False
     takes_missing: bool = False
+    takes_sparse: bool = False
     reads_bins: bool = False
     in_threads: bool = False
     sets_of_categories: ClassVar[type[WeakLearnerFamily] | None] = None
@@ -324,12 +321,35 @@ class WeakLearnerFamily(Described, ABC):
         Returns
         -------
         edges : ndarray, shape (n_channels,), or None
-            None if they can no longer be searched.
+            None if they cannot be searched.
         """
-        return None
+        if not (self.exact_pricing and self.searches_all):
+            return None
+        return best_edges(self.price(duals, 1), duals.shape[1])
 
-    @abstractmethod
-    def refine(self, learner: Any, duals: FloatArray) -> Sequence[Candidate]:
+    def ways(self, learner: Any) -> Sequence[Any]:
+        """Orientations of a learner that the family holds, by default itself alone.
+
+        Parameters
+        ----------
+        learner : hashable
+            A learner that this family returned.
+        """
+        return [learner]
+
+    def edges(self, learners: Sequence[Any], duals: Any) -> FloatArray:
+        """Edges of learners on all channels, shape (n_learners, n_channels).
+
+        Parameters
+        ----------
+        learners : sequence
+            Learners that this family returned.
+        duals : ndarray, shape (n_parts, n_channels)
+            As for :meth:`price`.
+        """
+        return np.asarray(self.responses(learners) @ duals)
+
+    def refine(self, learner: Any, duals: Any) -> Sequence[Candidate]:
         """Turn a learner into the form that each channel prefers (rule ``best``).
 
         Parameters
@@ -344,41 +364,17 @@ class WeakLearnerFamily(Described, ABC):
         candidates : sequence of Candidate
             One per channel, in the order of the channels.
         """
+        ways = self.ways(learner)
+        edges = self.edges(ways, duals)
+        return [
+            Candidate(ways[int(way)], channel, float(edges[way, channel]))
+            for channel, way in enumerate(np.argmax(edges, axis=0))
+        ]
 
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Sequence[tuple[Any, FloatArray]]:
-        """Learners of largest l1 norm of edges over the channels, each with its edges, best first.
+    def price_groups(self, duals: FloatArray, n_groups: int) -> Sequence[Group]:
+        """List the groups of learners of largest summed l1 norm of edges, best first.
 
-        By default those of the largest edges on a channel, if pricing is not exact.
-
-        Parameters
-        ----------
-        duals : ndarray, shape (n_parts, n_channels)
-            Signed weights of the training parts.
-        n_learners : int
-            Largest number of learners.
-
-        Returns
-        -------
-        priced : sequence of (learner, ndarray of shape (n_channels,))
-            At least one learner, each with its edge on every channel.
-
-        Raises
-        ------
-        NotImplementedError
-            If the family has no search for it.
-        """
-        if self.exact_pricing:
-            raise NotImplementedError(
-                f"The family {self.name!r} has no price_shared, which this pricing rule needs; "
-                "take 'stump' or 'feature'."
-            )
-        learners = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
-        return largest_norms(learners, self.responses(learners) @ duals, n_learners)
-
-    def price_groups(
-        self, duals: FloatArray, n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        """Group learners by largest summed l1 norm, by default one learner in each group.
+        By default each of the learners of the largest edges on a channel, if pricing is not exact.
 
         Parameters
         ----------
@@ -390,9 +386,20 @@ class WeakLearnerFamily(Described, ABC):
         Returns
         -------
         groups : sequence of sequence of (learner, ndarray of shape (n_channels,))
-            Best group first.
+            At least one group of at least one learner, each with its edge on every channel.
+
+        Raises
+        ------
+        NotImplementedError
+            If the family has no search for it.
         """
-        return [[candidate] for candidate in self.price_shared(duals, n_groups)]
+        if self.exact_pricing:
+            raise NotImplementedError(
+                f"The family {self.name!r} has no price_groups, which this pricing rule needs; "
+                "take 'stump' or 'feature'."
+            )
+        learners = list(dict.fromkeys(candidate.learner for candidate in self.price(duals, 1)))
+        return largest_norms(learners, self.edges(learners, duals), n_groups)
 
     def left_out(self) -> BoolArray | None:
         """Training parts that the learners of the last :meth:`price` were not grown on.
@@ -507,20 +514,18 @@ def best_on_channels(
     return best_first(candidates)
 
 
-def largest_norms(
-    learners: Sequence[Any], edges: FloatArray, n_learners: int
-) -> list[tuple[Any, FloatArray]]:
-    """Learners of largest l1 norm of edges over the channels, with their edges, best first."""
-    order = ranked(np.abs(edges).sum(axis=1), n_learners)
-    return [(learners[int(k)], edges[k]) for k in order]
+def best_edges(candidates: Sequence[Candidate], n_channels: int) -> FloatArray:
+    """Largest edge of the candidates of each channel."""
+    edges = np.full(n_channels, -np.inf)
+    for _, channel, edge in candidates:
+        edges[channel] = max(edges[channel], edge)
+    return edges
 
 
-def best_ways(ways: Sequence[Any], edges: FloatArray) -> list[Candidate]:
-    """Orientation of largest edge on each channel, for ``edges`` of shape (n_ways, n_channels)."""
-    return [
-        Candidate(ways[int(way)], channel, float(edges[way, channel]))
-        for channel, way in enumerate(np.argmax(edges, axis=0))
-    ]
+def largest_norms(learners: Sequence[Any], edges: FloatArray, n_groups: int) -> list[Group]:
+    """Learners of largest l1 norm of edges over the channels, best first, each as a group."""
+    order = ranked(np.abs(edges).sum(axis=1), n_groups)
+    return [[(learners[int(k)], edges[k])] for k in order]
 
 
 def with_constant(
@@ -542,117 +547,48 @@ def response_type(low: float, high: float) -> type[np.signedinteger[Any] | np.fl
     return np.int8 if float(low).is_integer() and float(high).is_integer() else np.float32
 
 
-class Listed(NamedTuple):
-    """Learners that a family compares.
+class ListedFamily(WeakLearnerFamily):
+    """Family whose search compares a list of learners.
 
-    Parameters
+    Attributes
     ----------
-    learner : callable
-        ``learner(k, turned)`` makes learner k, or the same turned around.
-    edges : ndarray, shape (n_learners, n_channels)
-    turned : ndarray or float
-        Edges of the learners turned around, -inf for what is no learner of the family.
-    groups : ndarray of int, shape (n_learners,), optional
-        Group of each learner, from 0 without gaps.  By default each is one.
+    both_signs : bool
+        Whether :meth:`ways` are a learner and the same times -1.
+    group_size : int
+        Number of neighbours in the list that are chosen together.
     """
 
-    learner: Callable[[int, bool], Any]
-    edges: FloatArray
-    turned: FloatArray | float = -np.inf
-    groups: IntArray | None = None
-
-
-class ListedFamily(WeakLearnerFamily):
-    """Family whose search compares a list of learners, each as it is and turned around."""
+    both_signs: bool = False
+    group_size: int = 1
 
     @abstractmethod
-    def listed(self, duals: FloatArray) -> Listed:
-        """List the learners to compare under given duals, shape (n_parts, n_channels)."""
+    def listed(self, duals: FloatArray) -> tuple[Callable[[int], Any], FloatArray]:
+        """List the learners to compare under given duals, shape (n_parts, n_channels).
 
-    @abstractmethod
-    def ways(self, learner: Any) -> Sequence[Any]:
-        """List the orientations of a learner that the family holds."""
+        Returns a function that makes the k-th learner, and the edges of all, shape (n_learners,
+        n_channels).
+        """
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
-        learner, edges, turned, _ = self.listed(duals)
-        is_turned = turned > edges
-        return best_on_channels(
-            np.maximum(edges, turned), per_channel, lambda k, c: learner(k, bool(is_turned[k, c]))
-        )
+        learner, edges = self.listed(duals)
+
+        def way(k: int, channel: int) -> Any:
+            is_turned = self.both_signs and bool(edges[k, channel] < 0)
+            return self.ways(learner(k))[int(is_turned)]
+
+        sizes = np.abs(edges) if self.both_signs else edges
+        return best_on_channels(sizes, per_channel, way)
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Any, FloatArray]]:
-        learner, edges, *_ = self.listed(duals)
-        learners = [learner(k, False) for k in range(len(edges))]
-        return largest_norms(learners, edges, n_learners)
-
-    @override
-    def price_groups(
-        self, duals: FloatArray, n_groups: int
-    ) -> Sequence[Sequence[tuple[Any, FloatArray]]]:
-        learner, edges, _, groups = self.listed(duals)
-        if groups is None:
-            groups = np.arange(len(edges))
-        norms = np.bincount(groups, np.abs(edges).sum(axis=1))
+    def price_groups(self, duals: FloatArray, n_groups: int) -> list[Group]:
+        learner, edges = self.listed(duals)
+        starts, places = np.arange(0, len(edges), self.group_size), range(len(edges))
+        norms = np.add.reduceat(np.abs(edges).sum(axis=1), starts)
         return [
-            [(learner(k, False), edges[k]) for k in np.flatnonzero(groups == group).tolist()]
-            for group in np.argsort(-norms, kind="stable")[:n_groups]
+            [(learner(k), edges[k]) for k in places[start : start + self.group_size]]
+            for start in starts[ranked(norms, n_groups)].tolist()
         ]
-
-    @override
-    def refine(self, learner: Any, duals: FloatArray) -> list[Candidate]:
-        ways = self.ways(learner)
-        return best_ways(ways, self.responses(ways) @ duals)
-
-
-# Types of numbers, of which bools are none.
-_REAL = (int, float, np.integer, np.floating)
-
-
-def check_family_arguments(
-    features: Any, response: Any, *, exact: Any = False, n_threads: Any = 1
-) -> None:
-    """Raise TypeError or ValueError unless a family can learn on these arguments."""
-    check_flag_or_none(exact, "exact")
-    checked_whole_number(n_threads, "n_threads")
-    if not sparse.issparse(features):
-        table = features.table if isinstance(features, OrderedRows) else features
-        if not isinstance(table, np.ndarray):
-            raise TypeError(
-                f"features is {shown(features)}; give an array of numbers with 2 axes, parts by "
-                "features."
-            )
-        checked_array(table, "features", 2)
-    pair = checked_array(response, "response", 1)
-    if len(pair) != 2 or not np.isfinite(pair).all() or pair[0] >= pair[1]:
-        raise ValueError(
-            f"response is {shown(response)}; give two numbers in rising order, such as (-1.0, 1.0)."
-        )
-
-
-def checked_columns(columns: Any, name: str, n_features: int) -> IntArray:
-    """Return indices of features, or raise TypeError or ValueError that names them."""
-    for column in checked_list(columns, name, "[0, 2]"):
-        if not is_whole(column) or not 0 <= column < n_features:
-            raise ValueError(
-                f"{name} has {shown(column)}; give indices of features from 0 to {n_features - 1}."
-            )
-    return np.array(columns, np.int64)
-
-
-def checked_directions(directions: Any, n_features: int) -> NDArray[np.int8]:
-    """Return 1, -1 or 0 for each feature, or raise TypeError or ValueError."""
-    if directions is None:
-        return np.zeros(n_features, np.int8)
-    listed = checked_list(directions, "directions", "[1, 0, -1]")
-    if len(listed) != n_features or not all(
-        isinstance(d, _REAL) and d in (-1, 0, 1) for d in listed
-    ):
-        raise ValueError(
-            f"directions is {shown(directions)}; give 1, -1 or 0 for each of {n_features} features."
-        )
-    return np.array(directions, np.int8)
 
 
 def check_has_rows(features: AnyArray, family: str) -> None:
@@ -662,4 +598,13 @@ def check_has_rows(features: AnyArray, family: str) -> None:
             "features has no rows. "
             f"No example has a part of a kind that weak_learner={family!r} is to learn on; use "
             "'stump' or 'tree', which need none, or leave the kind out of the task."
+        )
+
+
+def check_signed(response: tuple[float, float], family: str) -> None:
+    """Raise TaskError unless responses may be negative."""
+    if min(response) >= 0:
+        raise TaskError(
+            f"weak_learner={family!r} has responses of both signs, and those of this kind are in "
+            f"{response}; take 'stump', 'tree' or 'linear'."
         )

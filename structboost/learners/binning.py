@@ -8,7 +8,7 @@ which splits at a half: the compiled forms of trees need no sets.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -39,26 +39,26 @@ def is_in_set(words: NDArray[np.uint64], code: Any) -> bool:
     return bool((words[code >> 6] >> np.uint64(code & 63)) & np.uint64(1) != 0)
 
 
-def words_of(sets: tuple[int, ...]) -> NDArray[np.uint64]:
+def words_of(sets: Iterable[int]) -> NDArray[np.uint64]:
     """Convert sets from integers of any size to words, shape (n_sets, N_WORDS)."""
-    parts = [[s >> 64 * w & (2**64 - 1) for w in range(N_WORDS)] for s in sets]
-    return np.array(parts, np.uint64).reshape(-1, N_WORDS)
+    parts = b"".join(members.to_bytes(8 * N_WORDS, "little") for members in sets)
+    return np.frombuffer(parts, "<u8").astype(np.uint64).reshape(-1, N_WORDS)
 
 
 def number_of(words: NDArray[np.uint64]) -> int:
     """Convert a set to one integer."""
-    return sum(int(word) << 64 * w for w, word in enumerate(words))
+    return int.from_bytes(words.astype("<u8").tobytes(), "little")
 
 
 def flags_of(words: NDArray[np.uint64]) -> BoolArray:
     """Convert sets to flags of bins, shape (n_sets, 64 * N_WORDS)."""
-    bits = words[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
-    return np.asarray(bits != 0).reshape(*words.shape[:-1], 64 * N_WORDS)
+    parts = np.ascontiguousarray(words, "<u8").view(np.uint8)
+    return np.unpackbits(parts, axis=-1, bitorder="little").astype(np.bool_)
 
 
 def number_of_flags(flags: BoolArray) -> int:
     """Convert a set from flags of its first bins to one integer."""
-    return sum(1 << bin_ for bin_ in np.flatnonzero(flags).tolist())
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def for_all_categories(
@@ -68,15 +68,11 @@ def for_all_categories(
 
     Returns the words, shape (..., N_WORDS), and whether missing values are inside, shape (...).
     """
-    last = n_bins[..., None] - 1
-    word = np.take_along_axis(words, last >> 6, axis=-1)
-    inside = (word >> (last & 63).astype(np.uint64) & np.uint64(1)) != 0
-    # Bits below the last bin in each word; a shift by 64 is none, so all bits of a word are apart.
-    n_below = np.clip(last - 64 * np.arange(N_WORDS), 0, 64)
-    every = np.uint64(2**64 - 1)
-    ones = (np.uint64(1) << np.minimum(n_below, 63).astype(np.uint64)) - np.uint64(1)
-    below = np.where(n_below == 64, every, ones)
-    return (words & below) | np.where(inside, ~below, np.uint64(0)), np.asarray(inside[..., 0])
+    flags, last = flags_of(words), np.minimum(n_bins, MOST_CATEGORIES + 1)[..., None] - 1
+    inside = np.take_along_axis(flags, last, axis=-1)
+    flags = np.where(np.arange(MOST_CATEGORIES + 1) < last, flags, inside)
+    parts = np.packbits(flags, axis=-1, bitorder="little")
+    return parts.view("<u8").astype(np.uint64), np.asarray(inside[..., 0])
 
 
 @dataclass(frozen=True)
@@ -223,24 +219,34 @@ class BinnedFeatures:
     bins : Thresholds
     blocks : ndarray of int64, shape (n_blocks + 1,)
         First row of each block, and the number of rows.
-    rare : RareRows
-        Sparse form of the columns with one bin that holds most rows.
     """
 
     codes: AnyArray
     bins: Thresholds
     blocks: IntArray
-    rare: RareRows
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return self.bins.n_columns
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.codes.shape[1])
+
+    @cached_property
+    def rare(self) -> RareRows:
+        """Sparse form of the columns with a bin that is common enough, block by block."""
+        common = np.full((len(self.blocks) - 1, len(self.codes)), -1, np.int64)
+        sizes, rows, outside = [0], [np.zeros(0, np.uint16)], [np.zeros(0, self.codes.dtype)]
+        for block, (a, b) in enumerate(pairwise(self.blocks.tolist())):
+            for f, code in enumerate(self.codes[:, a:b]):
+                counts = np.bincount(code, minlength=1)
+                most = int(counts.argmax())
+                sizes.append(0)
+                if counts[most] >= max(1.0, _MIN_COMMON_SHARE * (b - a)):
+                    common[block, f] = most
+                    rare = np.flatnonzero(code != most)
+                    sizes[-1] = len(rare)
+                    rows.append(rare.astype(np.uint16))
+                    outside.append(code[rare])
+        return RareRows(common, np.cumsum(sizes), np.concatenate(rows), np.concatenate(outside))
 
     @cached_property
     def distinct_rows(self) -> tuple[IntArray, int]:
@@ -322,12 +328,7 @@ def bin_features(
         codes = bin_codes(features.table, bins).take(features.order, axis=1)
     else:
         codes = bin_codes(features, bins)
-    return binned_features(codes, bins, blocks_of_rows(n_rows))
-
-
-def binned_features(codes: AnyArray, bins: Thresholds, blocks: IntArray) -> BinnedFeatures:
-    """Build the sparse form of codes."""
-    return BinnedFeatures(codes, bins, blocks, _rare_rows(codes, bins.n_bins, blocks))
+    return BinnedFeatures(codes, bins, blocks_of_rows(n_rows))
 
 
 def bin_thresholds(
@@ -506,22 +507,3 @@ def _thresholds(
     wanted = np.arange(1, most_bins) * (counts.sum() / most_bins)
     chosen = np.unique(np.minimum(np.searchsorted(at_or_below, wanted), len(middle) - 1))
     return np.asarray(middle[chosen])
-
-
-def _rare_rows(codes: AnyArray, n_bins: IntArray, blocks: IntArray) -> RareRows:
-    """Sparse form of the features with a bin that is common enough, block by block."""
-    n_blocks, n_features = len(blocks) - 1, len(n_bins)
-    common = np.full((n_blocks, n_features), -1, np.int64)
-    sizes, rows, outside = [0], [np.zeros(0, np.uint16)], [np.zeros(0, codes.dtype)]
-    for block, (a, b) in enumerate(pairwise(blocks.tolist())):
-        for f, code in enumerate(codes[:, a:b]):
-            counts = np.bincount(code, minlength=1)
-            most = int(counts.argmax())
-            sizes.append(0)
-            if counts[most] >= max(1.0, _MIN_COMMON_SHARE * (b - a)):
-                common[block, f] = most
-                rare = np.flatnonzero(code != most)
-                sizes[-1] = len(rare)
-                rows.append(rare.astype(np.uint16))
-                outside.append(code[rare])
-    return RareRows(common, np.cumsum(sizes), np.concatenate(rows), np.concatenate(outside))

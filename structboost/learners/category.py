@@ -15,9 +15,6 @@ from structboost.learners.base import (
     Candidate,
     WeakLearnerFamily,
     best_on_channels,
-    best_ways,
-    check_family_arguments,
-    checked_columns,
     response_type,
 )
 from structboost.learners.binning import (
@@ -105,8 +102,6 @@ class CategoryFamily(WeakLearnerFamily):
         The two responses.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254.
-    exact, n_threads
-        Ignored.
     """
 
     name = "category"
@@ -119,13 +114,10 @@ class CategoryFamily(WeakLearnerFamily):
         features: AnyArray,
         response: tuple[float, float],
         *,
-        exact: bool | None = None,
-        n_threads: int = 1,
         categorical: Sequence[int] = (),
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.n_features = features.shape[1]
-        self.categorical = checked_columns(categorical, "categorical", self.n_features)
+        self.categorical = np.array(categorical, np.int64)
         of_categories = features[:, self.categorical]
         self.binned = bin_features(of_categories, categorical=range(len(self.categorical)))
         self.low, self.high = response
@@ -145,11 +137,9 @@ class CategoryFamily(WeakLearnerFamily):
         return best_on_channels(edges, per_channel, learner)
 
     @override
-    def refine(self, learner: CategorySet, duals: FloatArray) -> list[Candidate]:
-        n_bins = int(self.binned.bins.n_bins[self._column(learner)])
-        others = learner._replace(members=learner.members ^ (2**n_bins - 1))
-        edges = self.responses([learner, others]) @ duals
-        return best_ways((learner, others), edges)
+    def ways(self, learner: CategorySet) -> Sequence[CategorySet]:
+        every = 2 ** int(self.binned.bins.n_bins[self._column(learner)]) - 1
+        return [learner, learner._replace(members=learner.members ^ every)]
 
     @override
     def restored(self, values: Sequence[Any]) -> CategorySet:
@@ -163,7 +153,7 @@ class CategoryFamily(WeakLearnerFamily):
     @override
     def responses(self, learners: Sequence[CategorySet]) -> AnyArray:
         out = np.empty((len(learners), self.binned.n_rows), response_type(self.low, self.high))
-        inside = flags_of(words_of(tuple(learner.members for learner in learners)))
+        inside = flags_of(words_of(learner.members for learner in learners))
         for k, learner in enumerate(learners):
             is_inside = inside[k][self.binned.codes[self._column(learner)]]
             out[k] = np.where(is_inside, self.high, self.low)
@@ -171,7 +161,7 @@ class CategoryFamily(WeakLearnerFamily):
 
     @override
     def table(self, learners: Sequence[CategorySet]) -> CategoryTable:
-        words = words_of(tuple(learner.members for learner in learners))
+        words = words_of(learner.members for learner in learners)
         columns = np.array([self._column(learner) for learner in learners], np.int64)
         words, is_missing = for_all_categories(words, self.binned.bins.n_bins[columns])
         n = len(learners)

@@ -31,29 +31,20 @@ def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int)
     _add_block_totals(rows, starts, duals, block_totals)
     ends = [0, *n_bins[first:last].cumsum().tolist()]
     out = np.empty((ends[-1] + 1, duals.shape[1]))
-    groups = _groups(first, ends, duals.shape[1])
-    largest = max((ends[end - first] - ends[begin - first] for begin, end in groups), default=0)
+    # Columns whose histograms fit in the cache together.
+    group_of = (np.array(ends[1:]) - 1) * duals.shape[1] // _GROUP_ENTRIES
+    bounds = [*np.flatnonzero(np.diff(group_of, prepend=-1)).tolist(), last - first]
+    largest = max((ends[b] - ends[a] for a, b in pairwise(bounds)), default=0)
     rooms = np.empty((tree_depth(len(block_totals)) + 1, largest, duals.shape[1]))
     common, indptr, rare_rows, codes = binned.rare
     rare = common, indptr, rare_rows, codes
-    for group in groups:
-        begin, end = ends[group[0] - first], ends[group[1] - first]
+    for a, b in pairwise(bounds):
         _fill_histograms(
             (binned.codes, n_bins, binned.blocks), rare, (rows, starts), duals, block_totals,
-            *group, (rooms[:-1], rooms[-1]), out[begin:end],
+            first + a, first + b, (rooms[:-1], rooms[-1]), out[ends[a] : ends[b]],
         )  # fmt: skip
     out[-1] = tree_sum(block_totals)
     return out
-
-
-def _groups(first: int, ends: list[int], n_channels: int) -> list[tuple[int, int]]:
-    """First and last feature of each group whose histograms fit in the cache together.
-
-    The bins of the features from ``first`` on end at ``ends[1:]``.
-    """
-    group_of = (np.array(ends[1:]) - 1) * n_channels // _GROUP_ENTRIES
-    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
-    return [(first + a, first + b) for a, b in pairwise([*starts, len(group_of)])]
 
 
 @compiled

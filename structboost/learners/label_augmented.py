@@ -21,6 +21,8 @@ sums give the largest over all thresholds exactly.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
@@ -28,7 +30,6 @@ from structboost.learners.base import Column, WeakLearnerFamily
 from structboost.learners.pricing import PricingRule
 from structboost.learners.stump import Stump, StumpFamily
 from structboost.learners.terms import Term
-from structboost.runtime.compiled import compiled
 
 # Edges nearer than this, relatively, count as equal.
 _TIE = 1e-6
@@ -126,38 +127,17 @@ def _best_far_sides(family: StumpFamily, duals: FloatArray) -> tuple[FloatArray,
     -1 if all sums are 0.
     """
     bins = family.bins
-    shape = (bins.n_columns, duals.shape[1])
-    sums, splits = np.zeros(shape), np.full(shape, -1)
-    n_negative = np.diff(np.append(0, np.cumsum(bins.values < 0))[bins.indptr])
-    family.search(duals, _fill_far_sides, (n_negative, sums, splits))
+    sums = np.zeros((bins.n_columns, duals.shape[1]))
+    splits = np.full(sums.shape, -1)
+    of_bins = np.split(family.sums(duals, 0, bins.n_columns)[:-1], np.cumsum(bins.n_bins)[:-1])
+    for f, (first, last) in enumerate(pairwise(bins.indptr.tolist())):
+        if first < last:
+            # The thresholds below 0 from the first, then the others from the last.
+            n, n_negative = last - first, int(np.searchsorted(bins.values[first:last], 0.0))
+            left, right = np.cumsum(of_bins[f], axis=0), np.cumsum(of_bins[f][::-1], axis=0)
+            far = np.concatenate((left[:n_negative], right[: n - n_negative]))
+            best = np.abs(far).argmax(axis=0)
+            sums[f] = np.take_along_axis(far, best[None], axis=0)[0]
+            split = np.where(best < n_negative, best, n - 1 - (best - n_negative))
+            splits[f] = np.where(sums[f] != 0, split, -1)
     return sums, splits
-
-
-@compiled
-def _fill_far_sides(
-    histograms: FloatArray,
-    n_bins: IntArray,
-    totals: FloatArray,
-    low: float,
-    high: float,
-    n_negative: IntArray,
-    sums: FloatArray,
-    bins: IntArray,
-) -> None:
-    """Fill the sums and bins from the histograms of the features, one below the other.
-
-    The side away from 0 is left of the ``n_negative`` thresholds below 0, right of the others.
-    """
-    start = 0
-    for f in range(len(n_bins)):
-        for c in range(sums.shape[1]):
-            far = 0.0
-            for b in range(n_bins[f] - 1):
-                # The thresholds below 0 from the first, then the others from the last.
-                split = b if b < n_negative[f] else n_bins[f] - 2 - (b - n_negative[f])
-                if b == n_negative[f]:
-                    far = 0.0
-                far += histograms[start + split + (b >= n_negative[f]), c]
-                if abs(far) > abs(sums[f, c]):
-                    sums[f, c], bins[f, c] = far, split
-        start += n_bins[f]

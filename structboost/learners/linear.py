@@ -20,15 +20,12 @@ from structboost.learners.base import (
     Candidate,
     WeakLearnerFamily,
     best_first,
-    best_ways,
-    check_family_arguments,
     check_has_rows,
     response_type,
 )
 from structboost.learners.standardisation import check_sizes
 from structboost.learners.stump import StumpFamily
 from structboost.learners.table import LearnerTable, shares_of_coefficients
-from structboost.validation import check_flag_or_none
 
 # Largest size of values, and of its inverse: their squares are numbers.
 _LARGEST = 1e150
@@ -96,12 +93,7 @@ class LinearFamily(WeakLearnerFamily):
 
     exact_pricing = False
 
-    def __init__(
-        self,
-        features: AnyArray,
-        response: tuple[float, float],
-    ) -> None:
-        check_family_arguments(features, response)
+    def __init__(self, features: AnyArray, response: tuple[float, float]) -> None:
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         check_sizes(np.abs(rows).max(axis=0), self.name, _LARGEST)
@@ -137,18 +129,13 @@ class LinearFamily(WeakLearnerFamily):
             coefficients = direction[:-1] / self._spreads
             intercept = float(direction[-1] - coefficients @ self._means)
             plane = Hyperplane(tuple(coefficients.tolist()), intercept, self.low, self.high)
-            candidates.append(self._turned(plane, weights, channel))
+            (best,) = self.refine(plane, weights[:, None])
+            candidates.append(best._replace(channel=channel))
         return best_first(candidates)
 
     @override
-    def refine(self, learner: Hyperplane, duals: FloatArray) -> list[Candidate]:
-        return [self._turned(learner, weights, c) for c, weights in enumerate(duals.T)]
-
-    def _turned(self, plane: Hyperplane, duals: FloatArray, channel: int) -> Candidate:
-        """Choose the way of larger edge on a channel."""
-        ways = [plane, plane._replace(left=plane.right, right=plane.left)]
-        (best,) = best_ways(ways, (self.responses(ways) @ duals)[:, None])
-        return best._replace(channel=channel)
+    def ways(self, learner: Hyperplane) -> Sequence[Hyperplane]:
+        return [learner, learner._replace(left=learner.right, right=learner.left)]
 
     @override
     def responses(self, learners: Sequence[Hyperplane]) -> AnyArray:
@@ -186,7 +173,6 @@ class PerceptronFamily(LinearFamily):
         *,
         exact: bool | None = None,
     ) -> None:
-        check_flag_or_none(exact, "exact")
         super().__init__(features, response)
         self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=bool(exact))
 

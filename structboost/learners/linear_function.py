@@ -11,8 +11,9 @@ of other weak learners (docs/decisions.md).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,16 +21,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, SingleArray, override
-from structboost.files.archive import Array, DamagedFileError, finite_number
+from structboost.files.archive import Array, DamagedFileError
 from structboost.learners.base import (
     Candidate,
-    Listed,
     ListedFamily,
     TrainingFeatures,
     WeakLearnerFamily,
     best_first,
-    best_ways,
-    check_family_arguments,
 )
 from structboost.learners.responses import (
     BlockMeasure,
@@ -41,6 +39,7 @@ from structboost.learners.responses import (
 from structboost.learners.standardisation import Standardisation
 from structboost.learners.table import LearnerTable, LookupTable, shares_of_coefficients
 from structboost.learners.terms import Terms
+from structboost.runtime.blocks import tree_sum
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import GrowingMatrix
 
@@ -163,12 +162,13 @@ class LinearFunctionSearch(WeakLearnerFamily):
         return best_first(candidates)
 
     @override
-    def refine(self, learner: LinearFunction, duals: Any) -> list[Candidate]:
-        edges = learner.coefficients @ self._sums(duals)
-        if not self.standardisation.bias:
-            return best_ways([learner], edges[None])
-        turned = LinearFunction.of(-learner.coefficients)
-        return best_ways([learner, turned], np.array([edges, -edges]))
+    def ways(self, learner: LinearFunction) -> Sequence[LinearFunction]:
+        turned = [LinearFunction.of(-learner.coefficients)] if self.standardisation.bias else []
+        return [learner, *turned]
+
+    @override
+    def edges(self, learners: Sequence[LinearFunction], duals: Any) -> FloatArray:
+        return _matrix(learners, self.standardisation.width) @ self._sums(duals)
 
     @override
     def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
@@ -183,22 +183,18 @@ class LinearFunctionSearch(WeakLearnerFamily):
 
     @override
     def restored(self, values: Sequence[Any]) -> LinearFunction:
-        (packed,) = values
         try:
-            coefficients = LinearFunction(packed).coefficients.tolist()
+            function = LinearFunction(*values)
+            coefficients = function.coefficients
         except (TypeError, ValueError) as error:
-            raise DamagedFileError(
-                "the coefficients of a linear function are unreadable"
-            ) from error
-        if len(coefficients) != self.standardisation.width:
-            raise DamagedFileError("a linear function has more or fewer coefficients than features")
+            raise DamagedFileError("the coefficients of a function are unreadable") from error
         least = -np.inf if self.standardisation.bias else 0.0
-        weights = [finite_number(value, "coefficient", least) for value in coefficients]
-        if np.linalg.norm(weights) > self.radius * (1 + _ROUNDING):
-            raise DamagedFileError(
-                f"a linear function has coefficients of norm above {self.radius}"
-            )
-        return LinearFunction.of(np.array(weights))
+        is_within = np.linalg.norm(coefficients) <= self.radius * (1 + _ROUNDING)
+        if len(coefficients) != self.standardisation.width or not is_within:
+            raise DamagedFileError("a linear function is none of these features")
+        if coefficients.min(initial=0.0) < least:
+            raise DamagedFileError("a linear function has negative coefficients")
+        return function
 
     def _steepest(self, channel: int, sums: FloatArray) -> Candidate:
         inside = sums if self.standardisation.bias else np.maximum(sums, 0.0)
@@ -229,8 +225,9 @@ class LinearFunctionFamily(LinearFunctionSearch):
         If responses must not be negative, and a feature is.
     """
 
+    takes_sparse = True
+
     def __init__(self, features: Any, response: tuple[float, float] = (-1.0, 1.0)) -> None:
-        check_family_arguments(features, response)
         super().__init__(Standardisation.of(features, response))
         self._columns: Any = None
         if sparse.issparse(features):
@@ -315,13 +312,9 @@ class CrossFittedFunction(ListedFamily):
         self._responses = responses.astype(np.float32)
 
     @override
-    def listed(self, duals: FloatArray) -> Listed:
+    def listed(self, duals: FloatArray) -> tuple[Callable[[int], LinearFunction], FloatArray]:
         edges = self._responses.astype(np.float64) @ duals
-        return Listed(lambda k, turned: self._function, edges[None])
-
-    @override
-    def ways(self, learner: LinearFunction) -> Sequence[LinearFunction]:
-        return [learner]
+        return lambda k: self._function, edges[None]
 
     @override
     def responses(self, learners: Sequence[LinearFunction]) -> SingleArray:
@@ -346,8 +339,9 @@ class FunctionResponses(ResponsesInShard):
         return self._functions.append(new)
 
     @override
-    def block_sums(self, duals: FloatArray, rows: slice) -> FloatArray:
-        return np.asarray(self.features[rows].T @ duals)
+    def sums(self, duals: FloatArray) -> FloatArray:
+        blocks = pairwise(self.starts.tolist())
+        return tree_sum(np.array([self.features[a:b].T @ duals[a:b] for a, b in blocks]))
 
     @override
     def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:

@@ -3,8 +3,8 @@
 Two leaves are compared where a point of one lies above a point of the other: in features with a
 direction it may lie further in that direction, and in all others the points are equal.  The
 responses keep the directions if and only if no leaf is above one that must not be below it.  The
-best such responses are a maximum closure (Picard, Management Science 1976), whose linear program
-has whole numbers at its corners.
+best such responses are a maximum closure (Picard, Management Science 1976).  It is a level set of
+the isotonic regression of the weights.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog, nnls
-from scipy.sparse import csr_array
+from scipy.optimize import nnls
 
 from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.learners.binning import BY_SET, Thresholds, is_in_set
@@ -65,17 +64,14 @@ class Directions:
         """Responses of largest edge that respect the directions, shape (n_trees, n_leaves).
 
         The nodes split columns of bins, perhaps by sets of bins that go left.  ``weights`` are the
-        sums of the duals in the leaves, and ``responses`` the low and the high response.
+        sums of the duals in the leaves, and ``responses`` the low and the high response.  The
+        leaves of high response are those where the nearest weights that respect the directions are
+        positive.
         """
-        is_high = weights > 0
-        for pairs, sums, is_own_high in zip(self._pairs(nodes), weights, is_high, strict=True):
-            if (is_own_high[pairs[:, 0]] > is_own_high[pairs[:, 1]]).any():
-                places = np.repeat(np.arange(len(pairs)), 2), pairs.ravel()
-                above = csr_array((np.tile([1.0, -1.0], len(pairs)), places))
-                n, none = above.shape[1], np.zeros(len(pairs))
-                solution = linprog(-sums[:n], above, none, bounds=(0, 1), method="highs-ds")
-                is_own_high[:n] = solution.x > 0.5
-        return np.where(is_high, responses[1], responses[0])
+        sizes = np.abs(weights).max(axis=1, keepdims=True)
+        scaled = weights / np.where(sizes > 0, sizes, 1.0)
+        nearest = self.nearest_leaves(nodes, scaled, np.ones(weights.shape))
+        return np.where(nearest > 0, responses[1], responses[0])
 
     def nearest_leaves(self, nodes: Nodes, responses: FloatArray, masses: FloatArray) -> FloatArray:
         """Responses nearest to the wanted ones that respect the directions, of the same shape.

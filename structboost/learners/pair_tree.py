@@ -303,8 +303,8 @@ def stump_sizes(
 
 # A search of a part has one of so many columns in each pair.
 _COLUMNS_OF_PART = 32
-# Limits of the lists of pairs and of the histograms: some hundred megabytes.
-_MOST_COLUMNS, _MOST_BINS = 4000, 4096
+# The list of pairs of more columns would take a gigabyte.
+_MOST_COLUMNS = 4000
 
 
 class _Child(NamedTuple):
@@ -330,11 +330,10 @@ class PairTreeFamily(TreeFamily):
     Parameters
     ----------
     features : ndarray or sparse array, shape (n_parts, n_features)
-        Features of the training parts.  Bins of sparse ones are dense, a byte each as a rule.
+        Features of the training parts, of which each has 32 bins at most.  Those of sparse ones are
+        dense, a byte each as a rule.
     response : (float, float)
         The two responses.
-    exact : bool or None
-        Whether the family holds all distinct thresholds, or those of 32 bins as by default.
     categorical : sequence of int
         Features that hold numbers of categories, from 0 to 254.
     directions : sequence of int, optional
@@ -346,7 +345,7 @@ class PairTreeFamily(TreeFamily):
     Raises
     ------
     ValueError
-        If there are more than 4,000 columns, or a feature has more than 4,096 bins.
+        If there are more than 4,000 columns.
 
     Notes
     -----
@@ -364,12 +363,11 @@ class PairTreeFamily(TreeFamily):
         features: Any,
         response: tuple[float, float],
         *,
-        exact: bool | None = None,
         categorical: Sequence[int] = (),
         directions: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
-            features, response, depth=2, exact=exact, row_fraction=1.0, categorical=categorical,
+            features, response, depth=2, row_fraction=1.0, categorical=categorical,
             directions=directions,
         )  # fmt: skip
         of_columns = np.sign(self._directions.of_columns)
@@ -380,14 +378,18 @@ class PairTreeFamily(TreeFamily):
         self._feature_of, apart = self.binned.bins.feature, np.flatnonzero(self._is_apart)
         self._column_apart[self._feature_of[apart]] = apart
         n_bins = self._n_bins
-        _check_size(len(n_bins), int(n_bins.max(initial=1)))
+        if len(n_bins) > _MOST_COLUMNS:
+            raise ValueError(
+                f"weak_learner='pair_tree' searches pairs of columns, and there are {len(n_bins)}; "
+                f"keep at most {_MOST_COLUMNS} features, such as by "
+                "sklearn.feature_selection.SelectKBest, or take weak_learner='stump' or 'tree'."
+            )
         self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
         most = int(n_bins.max(initial=1))
         self._work = np.empty((2, most + 5, most))
         # Columns of one bin split nothing.
         splitting = np.flatnonzero(n_bins > 1)
         self._pairs = splitting[np.column_stack(np.triu_indices(len(splitting)))].astype(np.int64)
-        self._is_part = False
 
     @property
     @override
@@ -405,7 +407,7 @@ class PairTreeFamily(TreeFamily):
         if len(self._n_bins) <= 2 * _COLUMNS_OF_PART:
             return None
         part = copy(self)
-        part._is_part, part.exact_pricing = True, False
+        part.exact_pricing = False
         return part
 
     @override
@@ -423,7 +425,7 @@ class PairTreeFamily(TreeFamily):
     ) -> list[Candidate]:
         """Best trees of a channel, each with another feature at its root."""
         starts, n_bins = self._starts, int(self._starts[-1])
-        pairs = self._pairs if not self._is_part else self._pairs_of_part(codes, duals)
+        pairs = self._pairs if self.exact_pricing else self._pairs_of_part(codes, duals)
         sizes, children = np.full((3, n_bins), -np.inf), np.zeros((3, n_bins), np.int32)
         sides = self._sides, self._is_apart
         best_children(codes, duals, starts, *sides, pairs, self._work, sizes, children)
@@ -613,18 +615,3 @@ def _rising_states(of_low: FloatArray, of_high: FloatArray) -> IntArray:
     high = int(after_high[: both + 1].argmax())
     bins = np.arange(len(of_low))
     return (bins >= high).astype(np.int64) + (bins >= both)
-
-
-def _check_size(n_columns: int, most_bins: int) -> None:
-    """Raise ValueError where the search would take too much memory."""
-    if n_columns > _MOST_COLUMNS:
-        raise ValueError(
-            f"weak_learner='pair_tree' searches pairs of columns, and there are {n_columns}; keep "
-            f"at most {_MOST_COLUMNS} features, such as by sklearn.feature_selection.SelectKBest, "
-            "or take weak_learner='stump' or 'tree'."
-        )
-    if most_bins > _MOST_BINS:
-        raise ValueError(
-            f"exact is True, which gives a feature {most_bins} bins, and trees of two levels take "
-            f"at most {_MOST_BINS}; leave exact=False."
-        )

@@ -5,7 +5,7 @@ These are the features of ShareBoost's MNIST experiment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
@@ -14,10 +14,9 @@ import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, SingleArray, override
 from structboost.files.archive import Array
-from structboost.learners.base import Listed, ListedFamily, check_family_arguments, check_has_rows
+from structboost.learners.base import ListedFamily, check_has_rows, check_signed
 from structboost.learners.table import LearnerTable
 from structboost.runtime.registry import require
-from structboost.validation import checked_seed, checked_whole_number, is_whole, shown
 
 # Patches flatter than this fraction of the images' range are not drawn.
 _MIN_CONTRAST = 0.15
@@ -191,7 +190,7 @@ class PatchFamily(ListedFamily):
     features : ndarray, shape (n_images, height * width)
         Pixels of the training images.
     response : (float, float)
-        Ignored: responses are real.
+        Responses are real, of either sign: the lower one must be below 0.
     image_shape : (int, int)
         Height and width in pixels.
     side : int
@@ -228,19 +227,8 @@ class PatchFamily(ListedFamily):
         n_priced: int = 4000,
         random_state: int = 0,
     ) -> None:
-        check_family_arguments(features, response)
+        check_signed(response, self.name)
         check_has_rows(features, self.name)
-        checked_whole_number(n_candidates, "n_candidates")
-        checked_whole_number(n_priced, "n_priced")
-        if not isinstance(image_shape, tuple | list) or len(image_shape) != 2:
-            raise TypeError(f"image_shape is {shown(image_shape)}; give (height, width).")
-        if not all(map(is_whole, (*image_shape, side, grid, overlap))):
-            raise TypeError(
-                f"image_shape is {shown(image_shape)}, side {shown(side)}, grid {shown(grid)} and "
-                f"overlap {shown(overlap)}; give whole numbers."
-            )
-        if random_state is not None:
-            checked_seed(random_state, "random_state")
         self._images = np.ascontiguousarray(features)
         self.n_features = self._images.shape[1]
         height, width = image_shape
@@ -250,6 +238,7 @@ class PatchFamily(ListedFamily):
             )
         self._pooling = Pooling(height, width, side, grid, overlap)
         self._pooling.check()
+        self.group_size = grid**2
         self._n_candidates = n_candidates
         self._n_priced = n_priced
         self._random_state = np.random.RandomState(random_state)
@@ -258,7 +247,7 @@ class PatchFamily(ListedFamily):
         self._contrast = _MIN_CONTRAST * float(np.ptp(self._images))
 
     @override
-    def listed(self, duals: FloatArray) -> Listed:
+    def listed(self, duals: FloatArray) -> tuple[Callable[[int], PooledTemplate], FloatArray]:
         templates = self._draw()
         sample = self._pooling.responses(self._images[self._statistics], templates)
         centers = sample.mean(axis=2, dtype=np.float64)
@@ -277,15 +266,7 @@ class PatchFamily(ListedFamily):
         scaled = (pooled - centers[:, :, None]) / scales[:, :, None]
         edges = scaled.reshape(len(learners), len(rows)) @ duals[rows]
         learners.append(PooledTemplate((), -1, 0.0, 1.0))
-        return Listed(
-            lambda k, turned: learners[k],
-            np.vstack((edges, duals.sum(axis=0))),
-            groups=np.arange(len(learners)) // self._pooling.grid**2,
-        )
-
-    @override
-    def ways(self, learner: PooledTemplate) -> Sequence[PooledTemplate]:
-        return [learner]
+        return learners.__getitem__, np.vstack((edges, duals.sum(axis=0)))
 
     @override
     def responses(self, learners: Sequence[PooledTemplate]) -> AnyArray:

@@ -7,7 +7,7 @@ objective if its edge is above the price of a unit of weight (10b)::
 
 Calls of a run, in this order::
 
-    rule.bind(columns)                                         once, before the first round
+    rule.restart()                                             once, before the first round
     repeat  rule.price(families, duals, per_channel, min_edge)
                 rule.columns(family, duals, ...)               for each kind of parts
     rule.largest_edge(of_channels)                             at the end, for the bound over all
@@ -16,20 +16,16 @@ Calls of a run, in this order::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from structboost._typing import FloatArray, override
-from structboost.learners.base import Candidate, Column, Growth, WeakLearnerFamily
+from structboost.learners.base import Candidate, Column, Group, Growth, WeakLearnerFamily
 from structboost.learners.terms import Term
 from structboost.runtime.called_class import Described
-from structboost.validation import checked_choice, checked_whole_number, shown
-
-# Ways to choose a group of learners with weights of free sign.
-CHOICES = ("gradient", "line_search", "column_search", "refit")
-Group = Sequence[tuple[Any, FloatArray]]
+from structboost.validation import checked_choice, shown
 
 
 class Priced(NamedTuple):
@@ -57,14 +53,8 @@ class PricingRule(Described, ABC):
     patience: int = 1
     can_resume: ClassVar[bool] = True
 
-    def bind(self, master: Any) -> None:
-        """Take the master or booster of a run, which most rules do not need.
-
-        Parameters
-        ----------
-        master : WeightedColumns
-            Master or booster without columns.
-        """
+    def restart(self) -> None:
+        """Forget earlier runs, which most rules do not remember."""
         return
 
     @abstractmethod
@@ -147,14 +137,11 @@ class PricingRule(Described, ABC):
         priced : Priced
             The columns by kind, and the largest edge over all kinds.
         """
-        by_kind = {
-            kind: self.columns(family, duals[kind], per_channel, min_edge)
-            for kind, family in families.items()
-        }
-        return Priced(
-            {kind: columns for kind, (columns, _) in by_kind.items()},
-            max(largest for _, largest in by_kind.values()),
-        )
+        priced, largest = dict[str, list[Column]](), -np.inf
+        for kind, family in families.items():
+            priced[kind], edge = self.columns(family, duals[kind], per_channel, min_edge)
+            largest = max(largest, edge)
+        return Priced(priced, largest)
 
 
 class CandidateRule(PricingRule, ABC):
@@ -239,10 +226,6 @@ class CodeWord(PricingRule):
             raise TypeError(f"draw is {shown(draw)}; give a callable that returns a code.")
         self.draw = draw
 
-    def __repr__(self) -> str:
-        name = getattr(self.draw, "__name__", type(self.draw).__name__)
-        return f"{type(self).__name__}(draw={name})"
-
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
@@ -262,72 +245,44 @@ class BestCode(PricingRule):
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        candidates = family.price_shared(duals, per_channel)
+        groups = family.price_groups(duals, per_channel)
         columns = [
             Column(
                 tuple(Term(learner, c, 1.0 if edge >= 0 else -1.0) for c, edge in enumerate(edges)),
                 float(np.abs(edges).sum()),
             )
-            for learner, edges in candidates
+            for group in groups
+            for learner, edges in group
         ]
-        return [column for column in columns if column.edge > min_edge], columns[0].edge
-
-
-class TrialMaster(Protocol):
-    """Master that can try a few more learners without adding them."""
-
-    def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
-        """Objective with new learners of such edges, found in one of the ways `CHOICES`."""
+        violated = [column for column in columns if column.edge > min_edge]
+        return violated, max(column.edge for column in columns)
 
 
 class FreeSign(PricingRule):
     """Rule of the learner or group of largest l1 norm of edges (ShareBoost, (7)).
 
     Each learner gives a column of free sign on each channel.
-
-    Parameters
-    ----------
-    choice : {"gradient", "line_search", "column_search", "refit"}
-        ``gradient`` takes the largest l1 norm of the gradient.  The others (section 2.1) compare a
-        short list of the largest by the objective that they reach: along the gradient of the
-        learner, ``min_a L(W + a grad_r)``; with any weights of the learner,
-        ``min_w L(W + w e_r')``; with all weights re-fitted.
-    short_list : int
-        Length of the short list.
     """
 
-    def __init__(self, choice: str = "gradient", short_list: int = 10) -> None:
-        self.choice = checked_choice(choice, "choice", CHOICES)
-        self.short_list = checked_whole_number(short_list, "short_list")
-        self._master: TrialMaster | None = None
-        self._chosen: set[Any] = set()
+    def __init__(self) -> None:
+        self.restart()
 
     @override
-    def bind(self, master: Any) -> None:
-        self._chosen = set()
-        if self.choice == "gradient":
-            return
-        if not hasattr(master, "objective_with"):
-            raise TypeError(
-                f"choice is {self.choice!r}, but {type(master).__name__} cannot try learners; "
-                "use 'gradient'."
-            )
-        self._master = master
+    def restart(self) -> None:
+        self._chosen: set[Any] = set()
 
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
     ) -> tuple[list[Column], float]:
-        n_priced = per_channel if self._master is None else max(per_channel, self.short_list)
         # Earlier choices may still have a gradient, left by the regulariser or by the tolerance of
         # a re-fit.
         groups = [
             group
-            for group in family.price_groups(duals, n_priced + len(self._chosen))
+            for group in family.price_groups(duals, per_channel + len(self._chosen))
             if group[0][0] not in self._chosen
-        ][:n_priced]
-        violated = [group for group in groups if _norm(group) > min_edge]
-        added = self._ranked(family, violated)[:per_channel]
+        ][:per_channel]
+        added = [group for group in groups if _norm(group) > min_edge]
         self._chosen.update(learner for group in added for learner, _ in group)
         columns = [
             Column((Term(learner, c, 1.0),), float(edge))
@@ -336,20 +291,6 @@ class FreeSign(PricingRule):
             for c, edge in enumerate(edges)
         ]
         return columns, max(map(_norm, groups), default=0.0)
-
-    def _ranked(self, family: WeakLearnerFamily, groups: Sequence[Group]) -> Sequence[Group]:
-        """Sort groups by the objective they lead to, with ties in the order of pricing."""
-        if self._master is None or len(groups) < 2:
-            return groups
-        reached = [
-            self._master.objective_with(
-                np.asarray(family.responses([learner for learner, _ in group]), np.float64),
-                np.array([edges for _, edges in group]),
-                self.choice,
-            )
-            for group in groups
-        ]
-        return [groups[k] for k in np.argsort(reached, kind="stable")]
 
 
 def _norm(group: Group) -> float:

@@ -17,7 +17,6 @@ from structboost.files.archive import Array
 from structboost.learners.base import TrainingFeatures, WeakLearnerFamily
 from structboost.learners.table import LearnerTable
 from structboost.learners.union import UNION, UnionFamily, UnionTable
-from structboost.runtime.called_class import hint
 from structboost.runtime.registry import Registry
 from structboost.validation import check_takes_arguments, copied_in_order, shown
 
@@ -44,16 +43,8 @@ IN_SHARDS = Registry(
         "linear": f"{_BASE}.linear_function:ShardedLinearFunctions",
     },
 )
-# Families of sparse features.
-SPARSE = Registry(
-    "weak_learner",
-    {
-        "stump": f"{_BASE}.stump:SparseStumpFamily",
-        "linear": f"{_BASE}.linear_function:LinearFunctionFamily",
-        "tree": f"{_BASE}.tree:TreeFamily",
-        "pair_tree": f"{_BASE}.pair_tree:PairTreeFamily",
-    },
-)
+# Families of sparse features, where another one takes arrays.
+_SPARSE = Registry("weak_learner", {"stump": f"{_BASE}.stump:SparseStumpFamily"})
 _TABLES = Registry(
     "family",
     {
@@ -73,13 +64,7 @@ _TABLES = Registry(
 )
 
 
-def register_weak_learner(
-    family: type[WeakLearnerFamily],
-    table: type[LearnerTable],
-    *,
-    in_shards: type[WeakLearnerFamily] | None = None,
-    sparse: type[WeakLearnerFamily] | None = None,
-) -> None:
+def register_weak_learner(family: type[WeakLearnerFamily], table: type[LearnerTable]) -> None:
     """Register another family under ``family.name``.
 
     ``weak_learner=family.name`` then makes it, and files that hold its learners load.  Call this
@@ -92,38 +77,16 @@ def register_weak_learner(
         Made as ``family(features, response)``, with ``exact`` and ``n_threads`` if it takes them.
     table : subclass of LearnerTable
         Return type of ``family.table``, restored as ``table(**arrays)``.
-    in_shards : subclass of WeakLearnerFamily, optional
-        The same learners with features that stay in shards, where the formulation and the pricing
-        rule allow it.  Made as ``in_shards.of_kind(features, kind, response, exact=...)`` of
-        :class:`structboost.learners.base.TrainingFeatures`, with ``shard_features``.
-    sparse : subclass of WeakLearnerFamily, optional
-        The same learners on a sparse array of features, made as ``family`` is; it may be
-        ``family`` itself.
 
     Raises
     ------
-    TypeError
-        If they are not such classes.
     ValueError
         If the name is not an identifier, or belongs to another family.
     """
-    if not (isinstance(family, type) and issubclass(family, WeakLearnerFamily)):
-        raise TypeError(f"family is {shown(family)}; give a subclass of WeakLearnerFamily.")
-    if not (isinstance(table, type) and issubclass(table, LearnerTable)):
-        raise TypeError(f"table is {shown(table)}; give a subclass of LearnerTable.")
     if not re.fullmatch(r"[A-Za-z]\w{0,39}", family.name):
         raise ValueError(f"{family.__name__}.name is {family.name!r}; give a short identifier.")
-    if in_shards is not None and not callable(getattr(in_shards, "of_kind", None)):
-        raise TypeError(
-            f"in_shards is {shown(in_shards)}, which has no of_kind; give a subclass of "
-            "WeakLearnerFamily with a class method of_kind(features, kind, response, *, exact)."
-        )
     _TABLES.add(family.name, table)
     FAMILIES.add(family.name, family)
-    if in_shards is not None:
-        IN_SHARDS.add(family.name, in_shards)
-    if sparse is not None:
-        SPARSE.add(family.name, sparse)
 
 
 def table_schema(family: str) -> dict[str, Mapping[str, Array]]:
@@ -176,42 +139,28 @@ def checked_members(weak_learner: Any, kinds: Mapping[str, PartKind]) -> dict[st
     ValueError if a name or a kind does not exist, or a family is named twice.  TypeError if a
     callable does not take features and responses.
     """
-    by_kind = weak_learner
     if not isinstance(weak_learner, Mapping):
-        by_kind = dict.fromkeys(kinds, weak_learner)
+        weak_learner = dict.fromkeys(kinds, weak_learner)
     elif set(weak_learner) != set(kinds):
-        other = next((kind for kind in weak_learner if kind not in kinds), None)
-        remedy = "" if other is None else f" About {shown(other)}: {hint(str(other), list(kinds))}"
         raise ValueError(
             f"weak_learner is for the kinds {list(weak_learner)}, but the task has the kinds "
-            f"{list(kinds)}; give weak learners for each of them.{remedy}"
+            f"{list(kinds)}; give weak learners for each of them."
         )
-    members = {kind: _listed(by_kind[kind]) for kind in kinds}
+    members = {kind: _listed(weak_learner[kind]) for kind in kinds}
     for union in members.values():
         names = [member for member in union if isinstance(member, str)]
         if not union or len(set(names)) < len(names):
             raise ValueError(
-                f"weak_learner is {shown(weak_learner)}; name at least one family, and none twice."
+                f"weak_learner is {shown(union)}; name at least one family, and none twice."
             )
         for member in union:
-            _check_maker(member)
+            if callable(member):
+                options = {name: None for name in _OPTIONS if _takes(member, name)}
+                call = "weak_learner(parts, response, exact=..., n_threads=...)"
+                check_takes_arguments(member, "weak_learner", call, None, None, **options)
+            else:
+                FAMILIES.check(member)
     return members
-
-
-def _check_maker(member: Any) -> None:
-    """Raise ValueError if no family has a name, TypeError if a callable makes none of parts."""
-    if not callable(member):
-        FAMILIES.check(member)
-        return
-    # Types of Python itself, such as dict, have no signature to check.
-    if isinstance(member, type) and member.__module__ == "builtins":
-        raise TypeError(
-            f"weak_learner is {shown(member)}; give a name, such as 'stump', or a subclass of "
-            "WeakLearnerFamily."
-        )
-    options = {name: None for name in _OPTIONS if _takes(member, name)}
-    call = "weak_learner(parts, response, exact=..., n_threads=...)"
-    check_takes_arguments(member, "weak_learner", call, None, None, **options)
 
 
 def _listed(members: Any) -> list[Any]:
@@ -271,14 +220,8 @@ def works_in_threads(weak_learner: Any) -> bool:
 
 def takes_sparse(weak_learner: Any) -> bool:
     """Whether all families that ``weak_learner`` names take sparse features."""
-    return all(map(_is_sparse, members_of(weak_learner)))
-
-
-def _is_sparse(member: Any) -> bool:
-    maker = _maker(member)
-    if isinstance(member, str) or not isinstance(maker, type):
-        return member in SPARSE
-    return issubclass(maker, tuple(SPARSE[name] for name in SPARSE))
+    members = members_of(weak_learner)
+    return all(member in _SPARSE or _declared(member, "takes_sparse") for member in members)
 
 
 def check_takes_sparse(weak_learner: Any) -> None:
@@ -395,7 +338,7 @@ def families_of(
             if stays:
                 family = IN_SHARDS[member].of_kind(features, kind, response, exact=exact)
             else:
-                maker = SPARSE[member] if is_sparse and member in SPARSE else _called(member)
+                maker = _SPARSE[member] if is_sparse and member in _SPARSE else _called(member)
                 table = rows if _declared(member, "reads_bins") else copied_in_order(rows)
                 options = {"exact": exact, "n_threads": n_threads}
                 taken = {name: options[name] for name in _OPTIONS if _takes(maker, name)}

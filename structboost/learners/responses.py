@@ -30,8 +30,6 @@ from structboost.contract.parts import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.binning import Thresholds
 from structboost.learners.terms import Terms
-from structboost.runtime.blocks import tree_sum
-from structboost.runtime.called_class import Described
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import GrowingMatrix
 
@@ -244,12 +242,10 @@ class FeaturesOfRows(Protocol):
         """
 
 
-class ResponsesInShard(Described, Responses):
+class ResponsesInShard(Responses):
     """Responses computed from the features of a shard, and sums of its duals for pricing.
 
-    A subclass implements :meth:`add`, :meth:`answers` and :meth:`block_sums`; those with compiled
-    kernels override the sums.  Results may depend on the rows of a block only, so that they are the
-    same on every engine.
+    Results may depend on the rows of a block only, so that they are the same on every engine.
 
     Parameters
     ----------
@@ -263,31 +259,14 @@ class ResponsesInShard(Described, Responses):
         self.features = features
         self.starts = starts
 
-    def answers(self, learners: IntArray, rows: slice) -> AnyArray:
-        """Responses of some learners on some rows.
-
-        Parameters
-        ----------
-        learners : ndarray of int64, shape (n,)
-            Indices from :meth:`add`, with repeats.
-        rows : slice
-            Rows of one block.
-
-        Returns
-        -------
-        responses : ndarray, shape (n, n_rows)
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not implement answers().")
-
-    def block_sums(self, duals: FloatArray, rows: slice, *arguments: Any) -> FloatArray:
-        """Compute the sums over the rows of one block, for pricing.
+    @abstractmethod
+    def sums(self, duals: FloatArray, *arguments: Any) -> FloatArray:
+        """Sum over all rows, along the tree of blocks.
 
         Parameters
         ----------
         duals : ndarray, shape (n_rows, n_channels)
-            Signed weights of these rows.
-        rows : slice
-            The rows of the block.
+            Signed weights of all rows.
         *arguments
             Plain data that the family passes to :meth:`DualsInShards.sums`.
 
@@ -296,28 +275,6 @@ class ResponsesInShard(Described, Responses):
         sums : ndarray of float64
             Its shape depends on the arguments only.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not implement block_sums().")
-
-    def sums(self, duals: FloatArray, *arguments: Any) -> FloatArray:
-        """Sum :meth:`block_sums` over all blocks, along their tree.
-
-        Parameters
-        ----------
-        duals : ndarray, shape (n_rows, n_channels)
-            Signed weights of all rows.
-        *arguments
-            As for :meth:`block_sums`.
-
-        Returns
-        -------
-        sums : ndarray of float64
-        """
-        sums = [
-            self.block_sums(duals[a:b], slice(a, b), *arguments)
-            for a, b in pairwise(self.starts.tolist())
-        ]
-        shape = sums[0].shape
-        return tree_sum(np.array(sums).reshape(len(sums), -1)).reshape(shape)
 
     def features_sum(self, first_row: int) -> int:
         """Hash of the features, additive over shards.
@@ -338,26 +295,6 @@ class ResponsesInShard(Described, Responses):
             digest = blake2b(block.view(np.uint8).data, digest_size=8, key=key).digest()
             total += int.from_bytes(digest, "big")
         return total % (1 << 64)
-
-    @override
-    def add_scores(self, terms: Terms, first: int, out: FloatArray) -> None:
-        if len(terms.learners):
-            responses = self.answers(terms.learners, slice(first, first + out.shape[1]))
-            np.add.at(out, terms.channels, responses * terms.coefficients[:, None])
-
-    @override
-    def add_products(
-        self, terms: Terms, measure: BlockMeasure, first: int, out: FloatArray
-    ) -> None:
-        if not len(measure.parts):
-            return
-        values = entry_values(measure.codes, measure.levels)
-        rows = slice(first, first + int(measure.parts.max()) + 1)
-        for channel, (start, stop) in enumerate(pairwise(measure.indptr.tolist())):
-            at = np.flatnonzero(terms.channels == channel)
-            if len(at):
-                responses = self.answers(terms.learners[at], rows)
-                out[at] += responses[:, measure.parts[start:stop]] @ values[start:stop]
 
 
 class ShardFeatures(Protocol):

@@ -22,19 +22,16 @@ from structboost._typing import (
     ByteArray,
     FloatArray,
     IntArray,
-    ShortArray,
     override,
 )
 from structboost.files.archive import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
-    ROUNDING,
     Candidate,
+    Group,
     TrainingFeatures,
     WeakLearnerFamily,
+    best_edges,
     best_first,
-    best_ways,
-    check_family_arguments,
-    checked_directions,
     largest_norms,
     ranked,
     response_type,
@@ -44,7 +41,6 @@ from structboost.learners.binning import (
     BinnedFeatures,
     Thresholds,
     bin_features,
-    binned_features,
 )
 from structboost.learners.category import CategoryFamily
 from structboost.learners.histogram import best_shared_splits, best_splits, histograms
@@ -58,9 +54,6 @@ from structboost.learners.responses import (
 from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
-
-# First feature of a group, and the first behind it.
-Group = tuple[int, int]
 
 # Most numbers in the histograms that are held together.
 _HELD_ENTRIES = 1 << 22
@@ -119,24 +112,33 @@ class StumpTable(LearnerTable):
 
     @override
     def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
-        goes_left = 0 if self.missing_left is None else self.missing_left
-        missing = np.where(goes_left, self.left, self.right)
-        return LookupTable.of_stumps(
-            self.feature, self.threshold, self.left, self.right, missing, weights, n_features
-        )
-
-
-class Splits(NamedTuple):
-    """Best stump on each column and channel, and the sums of duals over all parts.
-
-    Edges are -inf where a column has one bin.  A stump that is ``flipped`` responds with the larger
-    response left of its threshold.
-    """
-
-    totals: FloatArray
-    edges: FloatArray
-    bins: IntArray
-    flipped: BoolArray
+        used = weights.any(axis=1)
+        constant = used & np.isneginf(self.threshold)
+        splits = np.flatnonzero(used & ~constant)
+        splits = splits[np.lexsort((self.threshold[splits], self.feature[splits]))]
+        f, t, w = self.feature[splits], self.threshold[splits], weights[splits]
+        starts = np.flatnonzero(np.diff(f, prepend=-1))
+        # Infinite thresholds may be equal, so that their difference is no number.
+        first = np.append(True, (f[1:] != f[:-1]) | (t[1:] != t[:-1]))[: len(f)]
+        levels = np.flatnonzero(first)
+        indptr = np.concatenate((np.searchsorted(levels, starts), [len(levels)]))
+        values = np.zeros((len(levels) + len(starts), weights.shape[1]))
+        if len(starts):
+            below = np.add.reduceat(self.left[splits, None] * w, levels)
+            above = np.add.reduceat(self.right[splits, None] * w, levels)
+            # Sums from both ends: what is summed of terms that are not negative is not negative.
+            for u, (begin, end) in enumerate(pairwise(indptr.tolist())):
+                of_feature = values[begin + u : end + u + 1]
+                np.cumsum(above[begin:end], axis=0, out=of_feature[1:])
+                of_feature[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
+        bias = np.asarray(self.right[constant] @ weights[constant], np.float64)
+        missing = np.zeros((len(starts), weights.shape[1]))
+        if len(starts):
+            goes_left = 0 if self.missing_left is None else self.missing_left
+            of_missing = np.where(goes_left, self.left, self.right)
+            missing = np.add.reduceat(of_missing[splits, None] * w, starts)
+        indptr = indptr.astype(np.int64)
+        return LookupTable(bias, f[starts], t[levels], indptr, values, n_features, missing)
 
 
 class StumpSearch(WeakLearnerFamily):
@@ -175,11 +177,11 @@ class StumpSearch(WeakLearnerFamily):
 
     @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
-        if self.rows is None:
-            return None
+        if self.rows is None or self.searches_all:
+            return super().widest_edges(duals)
         bins, weights = self.bins, duals if isinstance(duals, np.ndarray) else duals.gathered()
         active = np.flatnonzero(weights.any(axis=1))
-        weights, widest = weights[active], np.full(duals.shape[1], -np.inf)
+        weights, widest = weights[active], best_edges(self.price(duals, 1), duals.shape[1])
         thinned = np.ones(bins.n_columns, bool) if bins.thinned is None else bins.thinned
         for j in np.flatnonzero(thinned).tolist():
             values = self.rows[active, bins.feature[j]]
@@ -188,25 +190,11 @@ class StumpSearch(WeakLearnerFamily):
             sums = [np.bincount(codes, of_channel) for of_channel in weights.T]
             edges, _ = self._edges_of_cuts(j, np.vstack((np.transpose(sums), weights.sum(axis=0))))
             np.maximum(widest, edges.max(axis=0, initial=-np.inf), out=widest)
-        for candidate in self.price(duals, 1):
-            widest[candidate.channel] = max(widest[candidate.channel], candidate.edge)
         return widest
 
-    def _sums(self, duals: Any, first: int, last: int) -> FloatArray:
+    def sums(self, duals: Any, first: int, last: int) -> FloatArray:
         """Histograms of some columns, as :func:`structboost.learners.histogram.histograms`."""
         raise NotImplementedError
-
-    def _splits(self, duals: Any) -> Splits:
-        shape = (self.bins.n_columns, duals.shape[1])
-        arrays = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-        splits = Splits(self.search(duals, best_splits, arrays), *arrays)
-        for j in np.flatnonzero(self.directions).tolist():
-            edges, turned = self._edges_of_cuts(j, self._sums(duals, j, j + 1))
-            if len(edges):
-                splits.bins[j] = edges.argmax(axis=0)
-                splits.edges[j] = edges.max(axis=0)
-                splits.flipped[j] = np.take_along_axis(turned, splits.bins[j][None], axis=0)[0]
-        return splits
 
     def search(
         self, duals: Any, kernel: Callable[..., None], arrays: tuple[AnyArray, ...]
@@ -215,19 +203,23 @@ class StumpSearch(WeakLearnerFamily):
 
         Returns the sums of the duals over all parts.
         """
+        n_bins, n_channels = self.bins.n_bins, duals.shape[1]
+        # Columns whose histograms are in memory together: one empty group without columns.
+        ends = np.append(0, np.cumsum(n_bins)) * n_channels
+        n_groups = max(self.n_threads, -(-int(ends[-1]) // _HELD_ENTRIES))
+        inner = ends[1:].searchsorted(np.arange(1, n_groups) * (ends[-1] / n_groups))
+        bounds = np.unique([0, *inner, len(n_bins)]) if len(n_bins) else [0, 0]
 
-        def run(group: Group) -> FloatArray:
-            sums = self._sums(duals, *group)
-            rows = slice(*group)
+        def run(first: int, last: int) -> FloatArray:
+            sums, rows = self.sums(duals, first, last), slice(first, last)
             filled = (array[rows] for array in arrays)
-            kernel(sums[:-1], self.bins.n_bins[rows], sums[-1], self.low, self.high, *filled)
+            kernel(sums[:-1], n_bins[rows], sums[-1], self.low, self.high, *filled)
             return np.asarray(sums[-1])
 
-        groups = feature_groups(self.bins.n_bins, duals.shape[1], self.n_threads)
         if self.n_threads == 1 or duals.shape[0] * self.n_features < _MIN_THREADED_WORK:
-            return [run(group) for group in groups][-1]
+            return [*map(run, bounds[:-1], bounds[1:])][-1]
         with ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(run, groups))[-1]
+            return [*pool.map(run, bounds[:-1], bounds[1:])][-1]
 
     def _edges_of_cuts(self, j: int, sums: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Edges of the stumps of a column after each bin but the last, and which are flipped.
@@ -247,7 +239,14 @@ class StumpSearch(WeakLearnerFamily):
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
-        totals, edges, bins, flipped = self._splits(duals)
+        shape = (self.bins.n_columns, duals.shape[1])
+        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
+        totals = self.search(duals, best_splits, (edges, bins, flipped))
+        for j in np.flatnonzero(self.directions).tolist():
+            of_cuts, turned = self._edges_of_cuts(j, self.sums(duals, j, j + 1))
+            if len(of_cuts):
+                bins[j], edges[j] = of_cuts.argmax(axis=0), of_cuts.max(axis=0)
+                flipped[j] = np.take_along_axis(turned, bins[j][None], axis=0)[0]
         candidates = []
         for c, total in enumerate(totals.tolist()):
             flip = self.low * total > self.high * total
@@ -261,7 +260,7 @@ class StumpSearch(WeakLearnerFamily):
         return best_first(candidates)
 
     @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> list[tuple[Stump, FloatArray]]:
+    def price_groups(self, duals: FloatArray, n_groups: int) -> list[Group]:
         if self.directions.any():
             raise ValueError(
                 "Features with a direction (monotonic_cst) do not go with a pricing rule that "
@@ -271,21 +270,16 @@ class StumpSearch(WeakLearnerFamily):
         norms, bins = np.empty(n_columns), np.empty(n_columns, np.int64)
         self.search(duals, best_shared_splits, (norms, bins))
         chosen = [
-            self._stump(f, int(bins[f]), flip=False) for f in self._best_columns(norms, n_learners)
+            self._stump(f, int(bins[f]), flip=False) for f in self._best_columns(norms, n_groups)
         ]
         candidates = [*chosen, self._stump(0, -1, flip=False)]
-        return largest_norms(candidates, self._edges(candidates, duals), n_learners)
+        return largest_norms(candidates, self.edges(candidates, duals), n_groups)
 
     @override
-    def refine(self, learner: Stump, duals: Any) -> list[Candidate]:
+    def ways(self, learner: Stump) -> Sequence[Stump]:
         turned = learner._replace(left=learner.right, right=learner.left)
         is_free = learner.bin < 0 or not self.directions[learner.feature]
-        ways = (learner, turned) if is_free else (learner,)
-        return best_ways(ways, self._edges(ways, duals))
-
-    def _edges(self, learners: Sequence[Stump], duals: Any) -> FloatArray:
-        """Edges of stumps on all channels, shape (n_learners, n_channels)."""
-        return np.asarray(self.responses(learners) @ duals)
+        return (learner, turned) if is_free else (learner,)
 
     @override
     def table(self, learners: Sequence[Stump]) -> StumpTable:
@@ -349,14 +343,14 @@ class StumpFamily(StumpSearch):
         n_threads: int = 1,
         directions: Sequence[int] | None = None,
     ) -> None:
-        check_family_arguments(features, response, exact=exact, n_threads=n_threads)
         self.binned = bin_features(features, exact=exact)
         super().__init__(self.binned.bins, response, features)
-        self.directions = checked_directions(directions, self.n_features)[self.bins.feature]
+        if directions is not None:
+            self.directions = np.array(directions, np.int8)[self.bins.feature]
         self.n_threads = n_threads
 
     @override
-    def _sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
+    def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
         return histograms(self.binned, duals, first, last)
 
     @override
@@ -382,56 +376,63 @@ class SparseStumpFamily(StumpSearch):
     """
 
     takes_missing = False
+    takes_sparse = True
 
     def __init__(self, features: Any, response: tuple[float, float]) -> None:
         self.n_parts, n_features = features.shape
-        columns = sparse.csc_array(features)
+        self._columns = columns = sparse.csc_array(features)
         columns.sum_duplicates()
         columns.eliminate_zeros()
         counts = np.diff(columns.indptr)
-        # One entry stands for all zeros of a feature, if it has any.
-        with_zeros = np.flatnonzero(counts < self.n_parts)
-        owner = np.repeat(np.arange(n_features, dtype=np.int32), counts)
-        owner = np.append(owner, with_zeros.astype(np.int32))
-        values = np.append(columns.data, np.zeros(len(with_zeros), columns.data.dtype))
-        rows = np.append(columns.indices, np.full(len(with_zeros), -1)).astype(np.int32)
+        # One entry, of no row, stands for all zeros of a feature, if it has any.
+        self._with_zeros = np.flatnonzero(counts < max(1, self.n_parts))
+        every = np.arange(n_features, dtype=np.int32)
+        owner = np.append(np.repeat(every, counts), every[self._with_zeros])
+        values = np.append(columns.data, np.zeros(len(self._with_zeros))).astype(np.float64)
+        rows = np.append(columns.indices, np.full(len(self._with_zeros), -1)).astype(np.int32)
         order = np.lexsort((values, owner))
-        self._rows, self._values = rows[order], values[order].astype(np.float64)
-        self._starts = np.append(0, np.cumsum(counts + (counts < self.n_parts))).astype(np.int64)
-        owner = np.repeat(np.arange(n_features, dtype=np.int32), np.diff(self._starts))
-        at = np.flatnonzero((self._values[:-1] < self._values[1:]) & (owner[:-1] == owner[1:]))
-        lower, upper = self._values[at], self._values[at + 1]
+        owner, values, rows = owner[order], values[order], rows[order]
+        is_first = np.diff(owner, prepend=-1) > 0
+        begins_bin = is_first | (np.diff(values, prepend=0.0) > 0)
+        at = np.flatnonzero(begins_bin & ~is_first)
+        lower, upper = values[at - 1], values[at]
         with np.errstate(over="ignore"):
             middle = lower + 0.5 * (upper - lower)
-        cuts, ends = np.where(middle < upper, middle, lower), np.searchsorted(at, self._starts)
-        every = np.arange(n_features)
-        super().__init__(Thresholds(cuts, ends, every, np.zeros(n_features, np.bool_)), response)
+        cuts = np.where(middle < upper, middle, lower)
+        ends = np.searchsorted(owner[at], np.arange(n_features + 1))
+        bin_of, has_row = np.cumsum(begins_bin) - 1, rows >= 0
+        self._bins_of_zeros = bin_of[~has_row]
+        n_bins = len(at) + n_features
+        indptr = np.searchsorted(bin_of[has_row], np.arange(n_bins + 1))
+        # Row b: the parts in bin b of all features.
+        entries = np.ones(indptr[-1]), rows[has_row], indptr
+        self._parts_of = sparse.csr_array(entries, (n_bins, self.n_parts))
+        thinned = np.zeros(n_features, np.bool_)
+        super().__init__(Thresholds(cuts, ends, every.astype(np.int64), thinned), response)
 
     @override
-    def _splits(self, duals: FloatArray) -> Splits:
-        shape = (duals.shape[1], self.n_features)
-        edges, bins, flipped = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.bool_)
-        totals = np.empty(len(edges))
-        for channel, weights in enumerate(np.ascontiguousarray(duals.T)):
-            totals[channel] = weights.sum()
-            _best_places(
-                (self._starts, self._rows, self._values), weights, totals[channel], self.low,
-                self.high, edges[channel], bins[channel], flipped[channel],
-            )  # fmt: skip
-        return Splits(totals, edges.T, bins.T, flipped.T)
-
-    @override
-    def price_shared(self, duals: FloatArray, n_learners: int) -> Any:
-        return WeakLearnerFamily.price_shared(self, duals, n_learners)
+    def sums(self, duals: FloatArray, first: int, last: int) -> FloatArray:
+        starts = self.bins.indptr[first : last + 1] + np.arange(first, last + 1)
+        out = np.empty((starts[-1] - starts[0] + 1, duals.shape[1]))
+        is_whole = len(out) > self._parts_of.shape[0]
+        parts_of = self._parts_of if is_whole else self._parts_of[starts[0] : starts[-1]]
+        out[:-1] = parts_of @ duals
+        out[-1] = duals.sum(axis=0)
+        if first < last:
+            zeros = slice(*self._with_zeros.searchsorted((first, last)))
+            others = np.add.reduceat(out[:-1], starts[:-1] - starts[0], axis=0)
+            at = self._bins_of_zeros[zeros] - starts[0]
+            out[at] += out[-1] - others[self._with_zeros[zeros] - first]
+        return out
 
     @override
     def responses(self, learners: Sequence[Stump]) -> AnyArray:
         out = np.empty((len(learners), self.n_parts), response_type(self.low, self.high))
         for k, stump in enumerate(learners):
             out[k] = stump.left if stump.threshold >= 0 else stump.right
-            entries = slice(*self._starts[stump.feature : stump.feature + 2])
-            rows, below = self._rows[entries], self._values[entries] <= stump.threshold
-            out[k, rows[rows >= 0]] = np.where(below, stump.left, stump.right)[rows >= 0]
+            entries = slice(*self._columns.indptr[stump.feature : stump.feature + 2])
+            below = self._columns.data[entries] <= stump.threshold
+            out[k, self._columns.indices[entries]] = np.where(below, stump.left, stump.right)
         return out
 
 
@@ -486,7 +487,7 @@ class BinsOfRows(NamedTuple):
 
     def in_shard(self, features: FeaturesOfRows, starts: IntArray) -> StumpResponses:
         """Bin the features of a shard."""
-        return StumpResponses(binned_features(features.codes(self.bins), self.bins, starts))
+        return StumpResponses(BinnedFeatures(features.codes(self.bins), self.bins, starts))
 
 
 class ShardedStumps(StumpSearch):
@@ -521,11 +522,11 @@ class ShardedStumps(StumpSearch):
         return cls(features.bins(kind, exact=exact), response, rows)
 
     @override
-    def _sums(self, duals: DualsInShards, first: int, last: int) -> FloatArray:
+    def sums(self, duals: DualsInShards, first: int, last: int) -> FloatArray:
         return duals.sums(first, last)
 
     @override
-    def _edges(self, learners: Sequence[Stump], duals: DualsInShards) -> FloatArray:
+    def edges(self, learners: Sequence[Stump], duals: DualsInShards) -> FloatArray:
         edges = []
         sums = {f: duals.sums(f, f + 1) for f in {stump.feature for stump in learners}}
         for stump in learners:
@@ -537,56 +538,6 @@ class ShardedStumps(StumpSearch):
     @override
     def responses(self, learners: Sequence[Stump]) -> Sequence[Stump]:
         return learners
-
-
-def feature_groups(n_bins: IntArray, n_channels: int, at_least: int = 1) -> list[Group]:
-    """First and last feature of each group whose histograms are in memory together.
-
-    Without features there is one empty group.
-    """
-    ends = np.cumsum(n_bins) * n_channels
-    total = int(ends[-1]) if len(ends) else 0
-    n_groups = min(max(at_least, -(-total // _HELD_ENTRIES)), max(1, len(n_bins)))
-    if not len(n_bins):
-        return [(0, 0)]
-    bounds = np.searchsorted(ends, np.arange(1, n_groups) * (total / n_groups))
-    starts = np.unique([0, *bounds.tolist(), len(n_bins)])
-    return [(int(first), int(last)) for first, last in pairwise(starts)]
-
-
-@compiled
-def _best_places(
-    entries: tuple[IntArray, ShortArray, FloatArray],
-    duals: FloatArray,
-    total: float,
-    low: float,
-    high: float,
-    edges: FloatArray,
-    bins: IntArray,
-    flipped: BoolArray,
-) -> None:
-    """Find the best split of each feature from its entries in ascending order.
-
-    A negative row stands for all parts without an entry.  The edge is -inf if all values are equal.
-    """
-    starts, rows, values = entries
-    for f in range(len(edges)):
-        edges[f], bins[f], flipped[f] = -np.inf, 0, False
-        zeros = total
-        for e in range(starts[f], starts[f + 1]):
-            if rows[e] >= 0:
-                zeros -= duals[rows[e]]
-        left, bin_ = 0.0, 0
-        for e in range(starts[f], starts[f + 1] - 1):
-            left += zeros if rows[e] < 0 else duals[rows[e]]
-            if values[e] == values[e + 1]:
-                continue
-            right = total - left
-            straight, turned = low * left + high * right, high * left + low * right
-            edge = max(straight, turned)
-            if edge > edges[f] + ROUNDING * abs(edge):
-                edges[f], bins[f], flipped[f] = edge, bin_, turned > straight
-            bin_ += 1
 
 
 @compiled

@@ -14,7 +14,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -298,46 +297,6 @@ class LookupTable:
     missing: FloatArray | None = None
     coefficients: FloatArray | None = None
     span: FloatArray | None = None
-
-    @classmethod
-    def of_stumps(
-        cls,
-        feature: IntArray,
-        threshold: FloatArray,
-        left: FloatArray,
-        right: FloatArray,
-        of_missing: FloatArray,
-        weights: FloatArray,
-        n_features: int,
-    ) -> LookupTable:
-        """Make tables of stumps with the weights W, shape (n_learners, n_channels).
-
-        ``of_missing`` are the responses where the feature is missing.
-        """
-        used = weights.any(axis=1)
-        constant = used & np.isneginf(threshold)
-        splits = np.flatnonzero(used & ~constant)
-        splits = splits[np.lexsort((threshold[splits], feature[splits]))]
-        f, t, w = feature[splits], threshold[splits], weights[splits]
-        starts = np.flatnonzero(np.diff(f, prepend=-1))
-        # Infinite thresholds may be equal, so that their difference is no number.
-        first = np.append(True, (f[1:] != f[:-1]) | (t[1:] != t[:-1]))[: len(f)]
-        levels = np.flatnonzero(first)
-        indptr = np.concatenate((np.searchsorted(levels, starts), [len(levels)]))
-        values = np.zeros((len(levels) + len(starts), weights.shape[1]))
-        if len(starts):
-            below = np.add.reduceat(left[splits, None] * w, levels)
-            above = np.add.reduceat(right[splits, None] * w, levels)
-            # Sums from both ends: what is summed of terms that are not negative is not negative.
-            for u, (begin, end) in enumerate(pairwise(indptr.tolist())):
-                of_feature = values[begin + u : end + u + 1]
-                np.cumsum(above[begin:end], axis=0, out=of_feature[1:])
-                of_feature[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
-        bias = np.asarray(right[constant] @ weights[constant], np.float64)
-        missing = np.zeros((len(starts), weights.shape[1]))
-        if len(starts):
-            missing = np.add.reduceat(of_missing[splits, None] * w, starts)
-        return cls(bias, f[starts], t[levels], indptr.astype(np.int64), values, n_features, missing)
 
     @classmethod
     def constant(cls, bias: FloatArray, n_features: int) -> LookupTable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from numbers import Integral
@@ -23,9 +23,6 @@ from structboost.learners.base import (
     Candidate,
     Growth,
     WeakLearnerFamily,
-    check_family_arguments,
-    checked_columns,
-    checked_directions,
     response_type,
 )
 from structboost.learners.binning import (
@@ -67,83 +64,21 @@ _FEWEST_DRAWN_FROM = 50
 Draw = tuple[BoolArray | None, int]
 
 
-class RowDraws:
-    """Rows that the trees of each round are grown on, and a seed for the features of their nodes.
+def _draws(
+    binned: BinnedFeatures, fraction: float, random_state: Any, *, needs_seeds: bool
+) -> Iterator[Draw]:
+    """Draw the rows that the trees of each round are grown on, and a seed for their features.
 
     Rows of equal features are drawn together, and the draw does not depend on their order.
-
-    Parameters
-    ----------
-    binned : BinnedFeatures
-    fraction : float
-        Fraction of the rows that a round draws; 1 for all.
-    random_state : int, RandomState or None
-    needs_seeds : bool
-        Whether a round draws a seed, which is 0 otherwise.
+    ``fraction`` is 1 for all rows, and the seed is 0 unless ``needs_seeds``.
     """
-
-    def __init__(
-        self, binned: BinnedFeatures, fraction: float, random_state: Any, needs_seeds: bool
-    ) -> None:
-        self._binned, self._needs_seeds = binned, needs_seeds
-        # Rounds that are drawn ahead.
-        self._ahead: deque[Draw] = deque()
-        self.restart(fraction, random_state)
-
-    def restart(self, fraction: float, random_state: Any) -> None:
-        """Draw this fraction of the rows from now on."""
-        self.fraction, self.seed = fraction, random_state
-        self._random = check_random_state(random_state)
-
-    @property
-    def can_resume(self) -> bool:
-        """Whether the rounds can be drawn again from the seed of a checkpoint.
-
-        A checkpoint does not store the state of a generator that others use as well.
-        """
-        draws = self.fraction < 1 or self._needs_seeds
-        return not draws or isinstance(self.seed, Integral)
-
-    @property
-    def n_distinct(self) -> int:
-        """Number of rows that differ in their features."""
-        return self._binned.distinct_rows[1]
-
-    @cached_property
-    def all_rows(self) -> BoolArray:
-        """Flags that are all true."""
-        return np.ones(self._binned.n_rows, np.bool_)
-
-    @property
-    def _draws(self) -> bool:
-        return self.fraction < 1 and self.n_distinct >= _FEWEST_DRAWN_FROM
-
-    def _draw(self) -> Draw:
-        """Draw the rows of a round and the seed of its features, after those drawn ahead."""
+    random = check_random_state(random_state)
+    while True:
         is_drawn = None
-        if self._draws:
-            groups, n_distinct = self._binned.distinct_rows
-            drawn = self._random.random_sample(n_distinct)
-            is_drawn = (drawn < self.fraction).take(groups)
-        return is_drawn, int(self._random.randint(1 << 31)) if self._needs_seeds else 0
-
-    def next_round(self) -> Draw:
-        """Take the first round that was drawn ahead, or draw one."""
-        return self._ahead.popleft() if self._ahead else self._draw()
-
-    def ahead(self, n_rounds: int) -> tuple[BoolArray, IntArray]:
-        """Draw the rows of the next ``n_rounds`` rounds, and store them.
-
-        Returns
-        -------
-        is_drawn : ndarray of bool, shape (n_rounds, n_rows)
-        seeds : ndarray of int64, shape (n_rounds,)
-        """
-        while len(self._ahead) < n_rounds:
-            self._ahead.append(self._draw())
-        drawn, seeds = zip(*islice(self._ahead, n_rounds), strict=True)
-        rows = np.array(drawn) if self._draws else np.array([self.all_rows] * n_rounds)
-        return rows, np.array(seeds)
+        if fraction < 1 and binned.distinct_rows[1] >= _FEWEST_DRAWN_FROM:
+            groups, n_distinct = binned.distinct_rows
+            is_drawn = (random.random_sample(n_distinct) < fraction).take(groups)
+        yield is_drawn, int(random.randint(1 << 31)) if needs_seeds else 0
 
 
 # Fraction of the rows for trees that share the weight with many others.
@@ -225,6 +160,7 @@ class TreeFamily(WeakLearnerFamily):
     exact_pricing = False
     can_resume = True
     takes_missing = True
+    takes_sparse = True
     reads_bins = True
     # Without it few trees get all of the weight (docs/decisions.md).
     ridge = 1.0
@@ -249,7 +185,6 @@ class TreeFamily(WeakLearnerFamily):
         category_penalty: float = 1.0,
         binning: Callable[..., BinnedFeatures] = bin_features,
     ) -> None:
-        check_family_arguments(features, response, exact=exact)
         self.min_samples_leaf = checked_whole_number(min_samples_leaf, "min_samples_leaf")
         self.l2_regularization = checked_not_negative(l2_regularization, "l2_regularization")
         self.category_penalty = float(checked_not_negative(category_penalty, "category_penalty"))
@@ -259,7 +194,6 @@ class TreeFamily(WeakLearnerFamily):
                 f"max_features is {shown(max_features)}; give a fraction of the features, above 0 "
                 "and at most 1, such as 0.5."
             )
-        checked_columns(categorical, "categorical", features.shape[1])
         checked_random_state(random_state)
         checked_flag(confident, "confident")
         self._is_left_open = row_fraction is None
@@ -270,12 +204,11 @@ class TreeFamily(WeakLearnerFamily):
         self.binned = binning(
             features, exact=bool(exact), categorical=categorical, max_bins=self.max_bins
         )
-        self._rows = RowDraws(
-            self.binned, row_fraction, random_state, needs_seeds=self.max_features < 1
-        )
-        self.can_resume = self._rows.can_resume
+        self._restart(row_fraction, random_state)
         self._is_category = np.isin(self.binned.bins.feature, categorical)
-        of_features = checked_directions(directions, features.shape[1])
+        of_features = np.zeros(features.shape[1], np.int8)
+        if directions is not None:
+            of_features = np.array(directions, np.int8)
         if of_features[np.asarray(categorical, np.int64)].any():
             raise ValueError("directions has one of a categorical feature; give 0 for it.")
         self._directions = Directions(self.binned.bins, of_features)
@@ -297,34 +230,48 @@ class TreeFamily(WeakLearnerFamily):
         self._left_out: BoolArray | None = None
         self._drawn_leaves: dict[tuple[Tree, int], FloatArray] = {}
 
-    @property
-    def row_fraction(self) -> float:
-        """Fraction of the rows that the trees of a round are grown on."""
-        return self._rows.fraction
+    def _restart(self, row_fraction: float, random_state: Any) -> None:
+        """Draw this fraction of the rows from now on."""
+        self.row_fraction, self._seed = row_fraction, random_state
+        needs_seeds = self.max_features < 1
+        self._draws = _draws(self.binned, row_fraction, random_state, needs_seeds=needs_seeds)
+        # Rounds that are drawn ahead.
+        self._ahead: deque[Draw] = deque()
+        # A checkpoint does not store the state of a generator that others use as well.
+        self.can_resume = isinstance(random_state, Integral) or not (
+            row_fraction < 1 or needs_seeds
+        )
+
+    def _next_round(self) -> Draw:
+        """Take the first round that was drawn ahead, or draw one."""
+        return self._ahead.popleft() if self._ahead else next(self._draws)
+
+    @cached_property
+    def _all_rows(self) -> BoolArray:
+        return np.ones(self.binned.n_rows, np.bool_)
 
     @property
     @override
     def identity(self) -> str:
-        rows = self._rows
-        drawn = f"rows {rows.fraction} by {rows.seed}" if rows.fraction < 1 else "all rows"
+        fraction, seed = self.row_fraction, self._seed
+        drawn = f"rows {fraction} by {seed}" if fraction < 1 else "all rows"
         sides = f"{self._is_category.nonzero()[0].tolist()} {self._directions.of_columns.tolist()}"
         limits = f"{self.min_samples_leaf} {self.l2_regularization}"
         if self._n_words:
             limits += f" {self.category_penalty}"
         if self.max_features < 1:
-            limits += f" {self.max_features} by {rows.seed}"
+            limits += f" {self.max_features} by {seed}"
         return f"{self.name} of depth {self.depth}, {drawn}, {self.confident}, {sides}, {limits}"
 
     @override
     def resample(self, rng: Any) -> None:
         if self._is_left_open:
-            self._rows.restart(_ROW_FRACTION, 0 if rng is None else rng)
-            self.can_resume = self._rows.can_resume
+            self._restart(_ROW_FRACTION, 0 if rng is None else rng)
 
     @override
     def skip_rounds(self, n_rounds: int) -> None:
         for _ in range(n_rounds):
-            self._rows.next_round()
+            self._next_round()
 
     @cached_property
     def _setup(self) -> tuple[Any, ...]:
@@ -338,7 +285,7 @@ class TreeFamily(WeakLearnerFamily):
             work_arrays(self.depth, table),
             (
                 self.min_samples_leaf,
-                float(ridge and ridge / self._rows.n_distinct),
+                float(ridge and ridge / self.binned.distinct_rows[1]),
                 self.category_penalty,
             ),
             (n_drawn, of_columns, np.ones(len(of_columns), np.bool_)),
@@ -352,12 +299,12 @@ class TreeFamily(WeakLearnerFamily):
         Edges are computed on all rows, or estimated from the drawn rows.
         """
         duals = np.ascontiguousarray(duals.T, np.float64)
-        is_drawn, seed = self._rows.next_round()
+        is_drawn, seed = self._next_round()
         self._left_out = None if is_drawn is None else ~is_drawn
         n_channels = len(duals)
         features, bins = np.empty((2, n_channels, 2**self.depth - 1), np.int64)
         sets = np.zeros((*bins.shape, self._n_words), np.uint64) if self._n_words else None
-        rows = self._rows.all_rows if is_drawn is None else is_drawn
+        rows = self._all_rows if is_drawn is None else is_drawn
         table, columns, room, limits, draw, counts = self._setup
         nodes = features, bins, sets
         grow(
@@ -377,12 +324,17 @@ class TreeFamily(WeakLearnerFamily):
         if not self.confident or self._directions.any:
             return None
         n_rounds = max(1, min(n_rounds, _MOST_AHEAD // max(1, self.binned.n_rows)))
+        while len(self._ahead) < n_rounds:
+            self._ahead.append(next(self._draws))
+        drawn, seeds = zip(*islice(self._ahead, n_rounds), strict=True)
+        rows = [self._all_rows if is_drawn is None else is_drawn for is_drawn in drawn]
         n_leaves = 2**self.depth
         nodes = np.empty((2, n_rounds, n_channels, n_leaves - 1), np.int64)
         of_sets = n_rounds * n_channels, n_leaves - 1, self._n_words
         return Growth(
             self._setup,
-            *self._rows.ahead(n_rounds),
+            np.array(rows),
+            np.array(seeds),
             (*nodes, np.empty((n_rounds, 2, n_channels, n_leaves))),
             np.zeros(of_sets, np.uint64) if self._n_words else None,
             np.empty((n_rounds, 4, n_channels, n_leaves)),
@@ -464,7 +416,7 @@ class TreeFamily(WeakLearnerFamily):
             by_set = tree.bins[node] == BY_SET
             whole_number(tree.sets[node], "set", int(by_set), by_set and 2 ** (64 * N_WORDS) - 1)
         for feature, bin_ in zip(tree.features, tree.bins, strict=True):
-            whole_number(feature, "feature", 0, self.binned.n_columns - 1)
+            whole_number(feature, "feature", 0, len(self._n_bins) - 1)
             if bin_ != BY_SET or not self._is_category[feature]:
                 whole_number(bin_, "bin", -1, int(self._n_bins[feature]) - 2)
         thresholds = self._thresholds(np.array(tree.features), np.array(tree.bins))
@@ -494,7 +446,7 @@ class TreeFamily(WeakLearnerFamily):
     @property
     def _fractions(self) -> tuple[float, float]:
         """Fractions of the mass of a tree that are added to that of a confident leaf."""
-        fraction = (1.0 + self.l2_regularization) / self._rows.n_distinct
+        fraction = (1.0 + self.l2_regularization) / self.binned.distinct_rows[1]
         return fraction, fraction / self.row_fraction
 
     def _new_leaves(
@@ -508,7 +460,7 @@ class TreeFamily(WeakLearnerFamily):
 
         Sums of trees that are not confident are estimated from the drawn rows.
         """
-        rows = self._rows.all_rows if is_drawn is None else is_drawn
+        rows = self._all_rows if is_drawn is None else is_drawn
         if is_drawn is not None and not self.confident:
             duals = np.where(is_drawn, duals / self.row_fraction, 0.0)
         sums = np.empty((4, len(leaf_indices), 2**self.depth))

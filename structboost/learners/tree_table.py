@@ -209,26 +209,18 @@ def _add_one_by_one(
     values: FloatArray,
     out: FloatArray,
 ) -> None:
+    n_nodes = features.shape[1]
     for p in range(len(rows)):
         for t in range(len(features)):
-            leaf = leaf_of(rows[p], features[t], thresholds[t], missing_left[t])
+            k = 0
+            while k < n_nodes:
+                value = rows[p, features[t, k]]
+                # Branch-free: which side a row takes cannot be predicted.
+                is_left = value <= thresholds[t, k]
+                is_left |= math.isnan(value) & (missing_left[t, k] != 0)
+                k = 2 * k + 2 - is_left
             for term in range(indptr[t], indptr[t + 1]):
-                out[p, channels[term]] += values[term, leaf]
-
-
-@compiled
-def leaf_of(
-    row: AnyArray, features: IntArray, thresholds: FloatArray, missing_left: ByteArray
-) -> int:
-    """Leaf of a row, counted from the left."""
-    n_nodes = len(features)
-    k = 0
-    while k < n_nodes:
-        value = row[features[k]]
-        # Branch-free: which side a row takes cannot be predicted.
-        goes_left = (value <= thresholds[k]) | (math.isnan(value) & (missing_left[k] != 0))
-        k = 2 * k + 2 - goes_left
-    return k - n_nodes
+                out[p, channels[term]] += values[term, k - n_nodes]
 
 
 @compiled
@@ -314,24 +306,11 @@ class PairTables:
             return None
         return cls(*_tables(scorer, n_features))
 
-    def thresholds(self, feature: int) -> FloatArray:
-        """Thresholds between the bins of a feature, ascending."""
-        u = int(np.searchsorted(self.steps.features, feature))
-        begin, end = self.steps.indptr[u : u + 2]
-        thresholds: FloatArray = self.steps.thresholds[begin:end]
-        return thresholds
-
     def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
-        of_pairs = self.pair_values(rows).sum(axis=1)
-        return np.asarray(self.steps.raw_scores(rows) + of_pairs, np.float64)
-
-    def pair_values(self, rows: AnyArray) -> FloatArray:
-        """Values of the functions of two features, shape (n_parts, n_pairs, n_channels)."""
-        bins = self.bins(rows)
-        out = np.empty((len(rows), len(self.pairs), len(self.steps.bias)))
-        for k, ((a, b), values) in enumerate(self.pairs.items()):
-            out[:, k] = values[bins[a], bins[b]]
+        bins, out = self.bins(rows), self.steps.raw_scores(rows)
+        for (a, b), values in self.pairs.items():
+            out += values[bins[a], bins[b]]
         return out
 
     def bins(self, rows: AnyArray) -> dict[int, IntArray]:

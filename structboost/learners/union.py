@@ -11,7 +11,7 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.archive import Array, DamagedFileError, below, prefixed, whole_number
-from structboost.learners.base import Candidate, WeakLearnerFamily, best_first
+from structboost.learners.base import Candidate, Group, WeakLearnerFamily, best_first
 from structboost.learners.responses import (
     BlockMeasure,
     DualsInShards,
@@ -21,7 +21,6 @@ from structboost.learners.responses import (
 )
 from structboost.learners.table import LearnerTable, Scorer, sum_of
 from structboost.learners.terms import Terms
-from structboost.validation import checked_list, shown
 
 # Between the names of the families in the name of a union.
 UNION = "+"
@@ -214,11 +213,6 @@ class UnionFamily(WeakLearnerFamily):
     """
 
     def __init__(self, members: Sequence[WeakLearnerFamily]) -> None:
-        if not len(checked_list(members, "members", "[StumpFamily(features, (-1, 1))]")):
-            raise ValueError("members is empty; give at least one family.")
-        for i, member in enumerate(members):
-            if not isinstance(member, WeakLearnerFamily):
-                raise TypeError(f"members[{i}] is {shown(member)}; give a WeakLearnerFamily.")
         self.members = members
         self.name = UNION.join(family.name for family in members)
         self.n_features = members[0].n_features
@@ -254,17 +248,9 @@ class UnionFamily(WeakLearnerFamily):
 
     @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
-        widest = np.full(duals.shape[1], -np.inf)
-        for i, family in enumerate(self.members):
-            member_duals = self._duals_of(i, duals)
-            if family.searches_all:
-                for _, channel, edge in family.price(member_duals, 1):
-                    widest[channel] = max(widest[channel], edge)
-            elif (edges := family.widest_edges(member_duals)) is not None:
-                np.maximum(widest, edges, out=widest)
-            else:
-                return None
-        return widest
+        widest = [of.widest_edges(self._duals_of(i, duals)) for i, of in enumerate(self.members)]
+        known = [edges for edges in widest if edges is not None]
+        return np.max(known, axis=0) if len(known) == len(widest) else None
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
@@ -284,19 +270,14 @@ class UnionFamily(WeakLearnerFamily):
         ]
 
     @override
-    def price_shared(
-        self, duals: FloatArray, n_learners: int
-    ) -> Sequence[tuple[OfMember, FloatArray]]:
+    def price_groups(self, duals: FloatArray, n_groups: int) -> list[Group]:
         groups = [
-            [[of] for of in family.price_shared(duals, n_learners)] for family in self.members
+            [(OfMember(i, learner), edges) for learner, edges in group]
+            for i, family in enumerate(self.members)
+            for group in family.price_groups(duals, n_groups)
         ]
-        return [group[0] for group in _largest(groups, n_learners)]
-
-    @override
-    def price_groups(
-        self, duals: FloatArray, n_groups: int
-    ) -> Sequence[Sequence[tuple[OfMember, FloatArray]]]:
-        return _largest([family.price_groups(duals, n_groups) for family in self.members], n_groups)
+        norms = [-sum(float(np.abs(edges).sum()) for _, edges in group) for group in groups]
+        return [groups[int(k)] for k in np.argsort(norms, kind="stable")[:n_groups]]
 
     @override
     def restored(self, values: Sequence[Any]) -> OfMember:
@@ -306,11 +287,8 @@ class UnionFamily(WeakLearnerFamily):
 
     @override
     def responses(self, learners: Sequence[OfMember]) -> Any:
-        member = _members(learners)
-        parts = [
-            family.responses(of_member)
-            for family, of_member in zip(self.members, self._of_members(learners), strict=True)
-        ]
+        member, of_members = self._split(learners)
+        parts = [of.responses(some) for of, some in zip(self.members, of_members, strict=True)]
         if self.shard_features is not None:
             return UnionCodes(member, tuple(parts))
         out = np.empty((len(learners), parts[0].shape[1]), np.float32)
@@ -320,34 +298,20 @@ class UnionFamily(WeakLearnerFamily):
 
     @override
     def table(self, learners: Sequence[OfMember]) -> UnionTable:
-        tables = [
-            family.table(of_member)
-            for family, of_member in zip(self.members, self._of_members(learners), strict=True)
-        ]
-        return UnionTable(_members(learners), tuple(tables))
+        member, of_members = self._split(learners)
+        tables = [of.table(some) for of, some in zip(self.members, of_members, strict=True)]
+        return UnionTable(member, tuple(tables))
 
     def _duals_of(self, member: int, duals: Any) -> Any:
         """Duals for a member, as an array or as sums over shards."""
         return duals if self.shard_features is None else _DualsOfMember(duals, member)
 
-    def _of_members(self, learners: Sequence[OfMember]) -> list[list[Any]]:
-        return [
-            [learner.learner for learner in learners if learner.member == i]
-            for i in range(len(self.members))
-        ]
-
-
-def _largest(
-    by_member: Sequence[Sequence[Sequence[tuple[Any, FloatArray]]]], n_groups: int
-) -> list[list[tuple[OfMember, FloatArray]]]:
-    """Take the groups of largest summed l1 norm of edges, with ties in order."""
-    groups = [
-        [(OfMember(i, learner), edges) for learner, edges in group]
-        for i, of_member in enumerate(by_member)
-        for group in of_member
-    ]
-    norms = [-sum(float(np.abs(edges).sum()) for _, edges in group) for group in groups]
-    return [groups[int(k)] for k in np.argsort(norms, kind="stable")[:n_groups]]
+    def _split(self, learners: Sequence[OfMember]) -> tuple[IntArray, list[list[Any]]]:
+        """Member of each learner, and the learners of each member."""
+        split: list[list[Any]] = [[] for _ in self.members]
+        for member, learner in learners:
+            split[member].append(learner)
+        return np.array([member for member, _ in learners], np.int64), split
 
 
 def places(member: IntArray) -> IntArray:
@@ -356,7 +320,3 @@ def places(member: IntArray) -> IntArray:
     for i in np.unique(member):
         out[member == i] = np.arange((member == i).sum())
     return out
-
-
-def _members(learners: Sequence[OfMember]) -> IntArray:
-    return np.array([learner.member for learner in learners], np.int64)

@@ -84,10 +84,9 @@ def active_functions(weights: FloatArray, part: PartKind, first: int, n_slots: i
     feature = np.where(used < len(weights) - part.has_bias, used, -1).astype(np.int64)
     of_used = weights if len(used) == len(weights) else weights[used]
     place, channel = (index.astype(np.int64, copy=False) for index in np.nonzero(of_used))
-    ones = np.ones(len(used))
     return KindEnsemble(
         family=ActiveFeatureFamily.name,
-        learners=ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), ones),
+        learners=ActiveFeatureTable(feature, np.ones(len(used))),
         columns=first + channel,
         term_learners=place,
         channels=channel,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.objectives.base import Formulation, Problem, SoftmaxLink
@@ -95,8 +93,14 @@ class LogisticMaster(SingleTermMaster):
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
-        self.weights, objective = self._minimised(self.value_and_gradient, self.weights)
-        self.risk = objective - self._penalty(self._matrix(self.weights))[0]
+        options = {
+            "gtol": self.formulation.gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS,
+        }  # fmt: skip
+        result = minimize(
+            self.value_and_gradient, self.weights, jac=True, method="L-BFGS-B", options=options
+        )
+        self.weights = np.asarray(result.x, np.float64)
+        self.risk = float(result.fun) - self._penalty(self._matrix(self.weights))[0]
 
     @override
     def duals(self) -> dict[str, FloatArray]:
@@ -109,59 +113,11 @@ class LogisticMaster(SingleTermMaster):
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Objective and gradient at some weights."""
         self._calls += 1
-        return self._with_more(weights, np.zeros((0, len(self._labels))))
-
-    def objective_with(self, responses: FloatArray, edges: FloatArray, how: str) -> float:
-        """Lowest objective with a few more learners (section 2.1), without changing the master.
-
-        ``edges`` are minus the gradient by their weights.  The search is along the edges
-        ("line_search"), over the new weights ("column_search"), or over all weights ("refit").
-        """
-        matrix = self._matrix(self.weights)
-        scores, held = self._scores(matrix), self._penalty(matrix)[0]
-        new = np.asarray(responses, np.float64)
-
-        def along(step: float) -> float:
-            loss, _ = self._loss_and_duals(scores + step * (new.T @ edges))
-            return loss + self._penalty(step * edges)[0]
-
-        def column(flat: FloatArray) -> tuple[float, FloatArray]:
-            of_new = flat.reshape(edges.shape)
-            loss, duals = self._loss_and_duals(scores + new.T @ of_new)
-            penalty, slope = self._penalty(of_new)
-            return loss + penalty, (slope - new @ duals).ravel()
-
-        if how == "line_search":
-            return held + float(minimize_scalar(along, bracket=(0.0, 1.0), tol=1e-3).fun)
-        if how == "column_search":
-            return held + self._minimised(column, np.zeros(edges.size))[1]
-        start = np.concatenate((self.weights, np.zeros(edges.size)))
-        return self._minimised(lambda flat: self._with_more(flat, new), start)[1]
-
-    def _with_more(self, flat: FloatArray, new: FloatArray) -> tuple[float, FloatArray]:
-        """Objective and its gradient by the weights, then by the weights of ``new`` learners."""
-        old, of_new = np.split(flat, [len(self.weights)])
-        matrix, of_new = self._matrix(old), of_new.reshape(len(new), self._code.shape[1])
-        loss, duals = self._loss_and_duals(self._scores(matrix) + new.T @ of_new)
-        penalty, slope = self._penalty(np.vstack((matrix, of_new)))
-        by_old = slope[: len(matrix)] - self._responses.rows @ duals.astype(np.float32)
-        by_new = slope[len(matrix) :] - new @ duals
-        by_column = by_old[self._terms.learners, self._terms.channels]
-        return loss + penalty, np.concatenate((by_column, by_new.ravel()))
-
-    def _minimised(
-        self, function: Callable[..., Any], start: FloatArray
-    ) -> tuple[FloatArray, float]:
-        """Minimiser and minimum by L-BFGS, to the gradient tolerance."""
-        gradient_tolerance = self.formulation.gradient_tolerance
-        result = minimize(
-            function,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            options={"gtol": gradient_tolerance, "ftol": 1e-12, "maxiter": _MAX_ITERATIONS},
-        )
-        return np.asarray(result.x, np.float64), float(result.fun)
+        matrix = self._matrix(weights)
+        loss, duals = self._loss_and_duals(self._scores(matrix))
+        penalty, slope = self._penalty(matrix)
+        by_weight = slope - self._responses.rows @ duals.astype(np.float32)
+        return loss + penalty, by_weight[self._terms.learners, self._terms.channels]
 
     def _matrix(self, weights: FloatArray) -> FloatArray:
         out = np.zeros((len(self._responses.rows), self._code.shape[1]))

@@ -127,7 +127,7 @@ class Loop:
         self._is_observed = False
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
-        self.rule.bind(weighted)
+        self.rule.restart()
 
     @classmethod
     def start(

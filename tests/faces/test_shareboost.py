@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import check_grad, minimize
+from scipy.optimize import check_grad
 from sklearn.datasets import load_digits
 
 from structboost import MulticlassTask, ShareBoostClassifier, SparsityPathDisplay, StructBoost
 from structboost.learners.feature import FeatureFamily
 from structboost.learners.patch import PatchFamily, Pooling
-from structboost.learners.pricing import CHOICES, FreeSign
+from structboost.learners.pricing import FreeSign
 from structboost.learners.stump import StumpFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import Logistic
@@ -96,11 +96,11 @@ def test_shared_pricing_equals_enumeration(seed):
         np.where(X[:, f] <= t, -1.0, 1.0) for f in range(3) for t in np.unique(X[:, f])
     ]
     best = max(np.abs(h @ duals).sum() for h in stumps)
-    learner, edges = family.price_shared(duals, 1)[0]
+    ((learner, edges),) = family.price_groups(duals, 1)[0]
     assert np.abs(edges).sum() == pytest.approx(best)
     np.testing.assert_allclose(family.responses([learner])[0] @ duals, edges, atol=1e-9)
     linear = FeatureFamily(X)
-    learner, edges = linear.price_shared(duals, 1)[0]
+    ((learner, edges),) = linear.price_groups(duals, 1)[0]
     assert np.abs(edges).sum() == pytest.approx(
         np.abs(linear.responses(range_of(linear)) @ duals).sum(axis=1).max(), rel=1e-5
     )
@@ -128,80 +128,19 @@ def test_one_run_gives_the_models_of_the_whole_path():
     np.testing.assert_array_equal(display.line_.get_xdata(), display.n_learners)
 
 
-def master_of_features():
-    """Master of two features of nine, its family, its duals and the two."""
+def test_the_rule_takes_the_largest_gradient_of_what_it_has_not_taken():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 9))
-    y = (X @ rng.normal(size=(9, 3)) + rng.gumbel(size=(80, 3))).argmax(axis=1)
-    master = LogisticMaster(problem_of(MulticlassTask(3), y), 1e3, Logistic())
-    family = FeatureFamily(X)
-    chosen = range_of(family)[:2]
-    add_to(master, family.responses(chosen))
-    master.solve(0.0)
-    return master, family, master.duals()["x"], chosen
-
-
-def test_every_choice_reaches_the_objective_of_its_definition():
-    """Each choice's objective against its definition in section 2.1."""
-    master, family, duals, _ = master_of_features()
-    held = master.primal
-    learner, edges = family.price_shared(duals, 1)[0]
-    response = family.responses([learner]).astype(float)
-    reached = {how: master.objective_with(response, edges[None], how) for how in CHOICES[1:]}
-    assert held > reached["line_search"] > reached["column_search"] > reached["refit"]
-    assert master.primal == held
-    before = master.weights.copy()
-    add_to(master, response)
-
-    def least(directions):
-        def value_and_gradient(steps):
-            value, gradient = master.value_and_gradient(np.append(before, directions @ steps))
-            return value, directions.T @ gradient[-3:]
-
-        return minimize(value_and_gradient, np.zeros(directions.shape[1]), jac=True).fun
-
-    assert reached["line_search"] == pytest.approx(least(edges[:, None]), rel=1e-4)
-    assert reached["column_search"] == pytest.approx(least(np.eye(3)), rel=1e-4)
-    master.solve(0.0)
-    assert reached["refit"] == pytest.approx(master.primal, rel=1e-4)
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_a_choice_takes_the_lowest_of_its_short_list(choice):
-    master, family, duals, chosen = master_of_features()
-    rule = FreeSign(choice, short_list=4)
-    rule.bind(master)
-    rule._chosen.update(chosen)
-    columns, largest = rule.columns(family, duals, 1, 0.0)
-    open_ones = [(r, e) for r, e in family.price_shared(duals, 9) if r not in chosen][:4]
-    assert largest == pytest.approx(np.abs(open_ones[0][1]).sum())
-    if choice == "gradient":
-        expected = open_ones[0][0]
-    else:
-        values = [
-            master.objective_with(family.responses([r]).astype(float), e[None], choice)
-            for r, e in open_ones
-        ]
-        expected = open_ones[int(np.argmin(values))][0]
-    assert {column.terms[0].learner for column in columns} == {expected}
-    assert len(columns) == 3
-
-
-def test_features_of_a_group_are_chosen_together():
-    X, y = load_digits(return_X_y=True)
-    rows_of_pixels = np.arange(64) // 8
-    grouped = partial(FeatureFamily, groups=rows_of_pixels)
-    model = ShareBoostClassifier(max_rounds=4, weak_learner=grouped).fit(X[::3], y[::3]).model_
-    used = model.members["x"].learners.feature
-    varies = np.flatnonzero(np.ptp(X[::3], axis=0) > 0)
-    in_group = np.isin(rows_of_pixels[varies], rows_of_pixels[used[used >= 0]])
-    assert set(varies[in_group]) <= set(used)
-    family = grouped(X)
-    duals = np.random.default_rng(0).normal(size=(len(X), 10))
-    norms = np.abs(family._edges(duals)).sum(axis=1)
-    best = max([norms[64], *np.bincount(rows_of_pixels, norms[:64])])
-    found = sum(np.abs(edges).sum() for _, edges in family.price_groups(duals, 1)[0])
-    assert found == pytest.approx(best, rel=1e-5)
+    family, duals = FeatureFamily(X), rng.normal(size=(80, 3))
+    best = family.price_groups(duals, 3)
+    rule = FreeSign()
+    for ((learner, edges),) in best[:2]:
+        columns, largest = rule.columns(family, duals, 1, 0.0)
+        assert largest == pytest.approx(np.abs(edges).sum())
+        assert [c.terms[0].learner for c in columns] == [learner] * 3
+    assert rule.columns(family, duals, 1, 1e9)[0] == []
+    rule.restart()
+    assert rule.columns(family, duals, 1, 0.0)[0][0].terms[0].learner == best[0][0][0]
 
 
 def test_pooled_templates_equal_a_loop_over_windows():
@@ -238,9 +177,11 @@ def test_templates_are_priced_on_the_images_of_the_largest_duals(n_priced):
     np.testing.assert_allclose([c.edge for c in found], expected, rtol=1e-4)
     assert len({(c.learner, c.channel) for c in found}) == 8
     # Templates times cells, and the constant.
-    learners, edges = zip(*family.price_shared(duals, 25), strict=True)
-    norms = np.abs(edges).sum(axis=1)
-    assert (len(norms), norms.tolist()) == (25, sorted(norms, reverse=True))
+    groups = family.price_groups(duals, 25)
+    norms = [sum(np.abs(e).sum() for _, e in group) for group in groups]
+    assert norms == sorted(norms, reverse=True)
+    learners, edges = zip(*(of for group in groups for of in group), strict=True)
+    assert len(learners) == 25
     constant = np.array([not learner.template for learner in learners])
     expected = np.where(constant[:, None], duals.sum(axis=0), priced(learners))
     np.testing.assert_allclose(edges, expected, rtol=1e-3, atol=1e-3)

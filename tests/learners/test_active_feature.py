@@ -15,9 +15,7 @@ def test_new_rows_may_have_features_that_training_did_not():
     family = ActiveFeatureFamily(active_features(rng.random((9, 4)) < 0.4))
     learners = [c.learner for c in family.price(rng.normal(size=(9, 3)), 5)]
     new = rng.random((4, 7)) < 0.5
-    expected = [
-        np.where(new[:, f.feature] | (f.feature < 0), f.present, f.absent) for f in learners
-    ]
+    expected = [f.sign * (new[:, f.feature] | (f.feature < 0)) for f in learners]
     table = family.table(learners)
     assert np.array_equal(table.responses(active_features(new)), expected)
     scores = table.scorer(np.eye(len(learners)), 4).raw_scores(active_features(new))
@@ -36,6 +34,6 @@ def test_rows_of_active_features():
 def test_memory_of_responses_grows_with_the_learners_not_their_square():
     n = 200_000
     feature = np.append(np.arange(n), [-1, 3, 3])
-    table = ActiveFeatureTable(feature, np.where(feature < 0, 1.0, 0.0), np.ones(n + 3))
+    table = ActiveFeatureTable(feature, np.ones(n + 3))
     found = table.responses(np.array([[3, 7, -1]]))
     assert np.flatnonzero(found[:, 0]).tolist() == [3, 7, n, n + 1, n + 2]

@@ -78,7 +78,7 @@ def test_codes_are_on_the_sides_of_the_thresholds_that_the_values_are(seed, ties
     binned = bin_features(features, exact=exact)
     assert binned.codes.shape == (len(ties), n)
     assert binned.n_rows == n
-    assert binned.n_columns == len(ties)
+    assert binned.bins.n_columns == len(ties)
     for f in range(len(ties)):
         thresholds = binned.bins.values[binned.bins.indptr[f] : binned.bins.indptr[f + 1]]
         assert binned.bins.n_bins[f] == len(thresholds) + 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from structboost import MulticlassTask, StructBoost
 from structboost.errors import TaskError
-from structboost.learners.binning import flags_of, number_of, words_of
+from structboost.learners.binning import flags_of
 from structboost.learners.category import CategoryFamily
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_growth import fill_leaf_indices
@@ -113,15 +113,6 @@ def test_leaves_of_rows_are_those_of_a_walk(depth, with_sets, kind):
             is_right = np.where(bin_ == -2, ~inside[tree, nodes, code], (bin_ >= 0) & (code > bin_))
             nodes = 2 * nodes + 1 + is_right
         np.testing.assert_array_equal(found[tree], nodes - n_nodes)
-
-
-def test_sets_are_kept_as_numbers_and_as_words():
-    for members in (0, 1, 2**63, 2**64, 2**255 + 7, 2**256 - 1):
-        words = words_of((members,))
-        assert number_of(words[0]) == members
-        assert [k for k, flag in enumerate(flags_of(words)[0]) if flag] == [
-            k for k in range(256) if members >> k & 1
-        ]
 
 
 @pytest.mark.parametrize("bad", [-1.0, 0.5, 255.0])

@@ -12,16 +12,9 @@ from scipy.optimize import minimize
 
 from structboost.learners.binning import BY_SET
 from structboost.learners.tree import Tree, TreeFamily
+from tests.helpers.listed_trees import comparable
 
 GRID = np.array(list(product(range(4), repeat=3)), float)
-
-
-def comparable(grid, directions):
-    """Pairs of inputs of which the second must not have the lower response."""
-    is_equal = (grid[:, None] == grid) | (np.isnan(grid[:, None]) & np.isnan(grid))
-    with np.errstate(invalid="ignore"):
-        moves = (grid - grid[:, None]) * np.array(directions) > 0
-    return np.argwhere((is_equal | moves).all(axis=2) & ~is_equal.all(axis=2))
 
 
 def drawn(seed, depth, **options):

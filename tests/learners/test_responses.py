@@ -9,7 +9,6 @@ from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
 from structboost.learners.linear_function import FunctionResponses
 from structboost.learners.responses import (
-    ResponsesInShard,
     SparseResponses,
     StoredResponses,
     block_measure,
@@ -19,21 +18,6 @@ from structboost.learners.terms import Terms
 from structboost.learners.union import UnionCodes, UnionResponses
 
 N_ROWS, N_CHANNELS, FIRST = 40, 3, 8
-
-
-class ByRow(ResponsesInShard):
-    """Responses in a shard with nothing but ``answers`` of its own."""
-
-    def __init__(self, n_rows):
-        super().__init__(np.zeros((n_rows, 1)), np.array([0, n_rows]))
-        self.matrix = np.zeros((0, n_rows))
-
-    def add(self, new):
-        self.matrix = np.concatenate((self.matrix, new))
-        return len(self.matrix) - len(new)
-
-    def answers(self, learners, rows):
-        return self.matrix[learners, rows]
 
 
 def stumps_and_answers(rng):
@@ -50,7 +34,6 @@ def responses_of_every_form(rng):
     stumps, learners, answers = stumps_and_answers(rng)
     yield stumps, (learners[:4], learners[4:]), answers
     yield StoredResponses(N_ROWS), (answers[:4], answers[4:]), answers
-    yield ByRow(N_ROWS), (answers[:4], answers[4:]), answers
     thin = answers * (rng.random(answers.shape) < 0.4)
     parts = [sparse.csr_array(part) for part in (thin[:4], thin[4:])]
     yield SparseResponses(N_ROWS), parts, thin

@@ -257,7 +257,7 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
     assert family(random_state=4).price(duals, 1) != rounds[0]
     # The feature that the answer depends on is at hand in half of the roots.
     roots = [found[0].learner.features[0] for found in rounds]
-    assert 10 <= roots.count(drawn.binned.n_columns - 1) <= 30
+    assert 10 <= roots.count(drawn.binned.bins.n_columns - 1) <= 30
     # One feature of six: all of them come, and nodes of a tree differ.
     narrow = family(0.01)
     trees = [narrow.price(duals, 1)[0].learner for _ in range(30)]

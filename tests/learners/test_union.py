@@ -28,6 +28,7 @@ from tests.helpers.problems import all_stumps, class_margins, full_optimum
 from tests.training.test_engines import ChainTask, problem
 
 WINE = load_wine(return_X_y=True)
+ONES = np.ones(4)
 
 
 def made(seed, n=40, n_features=3):
@@ -139,10 +140,10 @@ def test_a_union_has_what_all_of_its_members_have_and_the_best_of_each():
     assert not UnionFamily([stumps, TreeFamily(X, (-1.0, 1.0))]).exact_pricing
     # Largest norms of all members come first, and no more than were asked for.
     both = UnionFamily([stumps, StumpFamily(-X, (-1.0, 1.0))])
-    norms = [np.abs(edges).sum() for _, edges in both.price_shared(duals, 3)]
+    norms = [np.abs(edges).sum() for ((_, edges),) in both.price_groups(duals, 3)]
     assert len(norms) == 3
     assert norms == sorted(norms, reverse=True)
-    assert norms[0] == max(np.abs(f.price_shared(duals, 1)[0][1]).sum() for f in both.members)
+    assert norms[0] == max(np.abs(f.price_groups(duals, 1)[0][0][1]).sum() for f in both.members)
 
 
 def test_each_family_of_a_union_is_an_alternative_to_it():
@@ -216,18 +217,16 @@ def test_a_union_whose_families_lack_learners_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    "values",
     [
-        ([[1.0]], "unreadable"),
-        (["no digits"], "unreadable"),
-        ([np.full(4, 9.0).tobytes().hex()], "norm above"),
-        ([np.full(4, np.nan).tobytes().hex()], "its coefficient is"),
-        ([np.ones(3).tobytes().hex()], "more or fewer coefficients"),
+        [[1.0]],
+        ["no digits"],
+        *([row.tobytes().hex()] for row in (9 * ONES, np.nan * ONES, ONES[:3])),
     ],
 )
-def test_functions_of_a_damaged_checkpoint_are_refused(values, message):
+def test_functions_of_a_damaged_checkpoint_are_refused(values):
     family = UnionFamily([LinearFunctionFamily(made(0)[0])])
-    with pytest.raises(DamagedFileError, match=message):
+    with pytest.raises(DamagedFileError, match="function"):
         family.restored([0, values])
     with pytest.raises(DamagedFileError, match="its family is"):
         family.restored([1, values])

@@ -120,8 +120,8 @@ CASES = {
     **{name: (make, PAIR) for name, make in zip(NAMES, FAMILIES, strict=True)},
     "tree, holes": (partial(TreeFamily, depth=4), PAIR, with_holes),
     "tree, sets": (partial(TreeFamily, depth=3, categorical=(0, 2)), PAIR, with_categories),
-    "feature": (FeatureFamily, PAIR),
-    "active feature": (ActiveFeatureFamily, PAIR, has_ones),
+    "feature": (FeatureFamily, SIGNED),
+    "active feature": (ActiveFeatureFamily, SIGNED, has_ones),
     "patch": (images, SIGNED, as_images),
     "linear": (LinearFunctionFamily, SIGNED),
     "linear, sparse": (lambda X, r: LinearFunctionFamily(sparse.csr_array(X), r), SIGNED),
@@ -226,11 +226,9 @@ def every_answer(family, X, response):
         return np.concatenate([np.array([*s])[:, own] for s, own in zip(sets, codes, strict=True)])
     if not isinstance(family, ListedFamily):
         return np.zeros((0, len(X)))
-    listed = family.listed(np.zeros((len(X), 1)))
-    right = answers_of(family, [listed.learner(k, False) for k in range(len(listed.edges))])
-    if np.isscalar(listed.turned):
-        return right
-    both = np.concatenate((right, sum(response) - right))
+    learner, edges = family.listed(np.zeros((len(X), 1)))
+    right = answers_of(family, [learner(k) for k in range(len(edges))])
+    both = np.concatenate((right, -right)) if family.both_signs else right
     return both[both.any(axis=1)]
 
 
@@ -239,15 +237,16 @@ def test_shared_learners_are_those_of_largest_norm(name):
     X, duals = made(3)
     make, _, rows = case_of(name, X)
     family = make(rows, (-1.0, 1.0))
-    found = family.price_shared(duals, 10)
+    found = [of for group in family.price_groups(duals, 10) for of in group]
     norms = [np.abs(edges).sum() for _, edges in found]
     assert len(norms) > 1
-    assert norms == sorted(norms, reverse=True)
+    if name != "patch":  # groups of cells
+        assert norms == sorted(norms, reverse=True)
     learners = [learner for learner, _ in found]
     edges = np.array([edges for _, edges in found])
     np.testing.assert_allclose(answers_of(family, learners) @ duals, edges, atol=1e-4)
     if name != "patch":  # draws others
-        assert family.price_shared(duals, 1)[0][0] == learners[0]
+        assert family.price_groups(duals, 1)[0][0][0] == learners[0]
 
 
 def test_a_perceptron_is_at_least_as_good_as_the_stump_that_it_starts_from():
@@ -256,25 +255,12 @@ def test_a_perceptron_is_at_least_as_good_as_the_stump_that_it_starts_from():
     assert PerceptronFamily(X, (-1.0, 1.0)).price(duals, 1)[0].edge >= stump - 1e-9
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        *((partial(PatchFamily, image_shape=(3, 1), side=side), "side is .*, grid .* and overlap")
-          for side in (1, 2, 4)),
-        *((partial(PatchFamily, image_shape=(6, 6), side=3, **changes), "side is 3, grid .* and")
-          for changes in ({"grid": 0}, {"grid": 5}, {"overlap": -1})),
-        (partial(TreeFamily, depth=0), "depth is 0"),
-    ],
-)  # fmt: skip
-def test_what_a_family_cannot_be_made_with_is_named(make, message):
-    width = int(np.prod(make.keywords.get("image_shape", (3, 1))))
-    with pytest.raises(ValueError, match=message):
-        make(np.random.default_rng(0).normal(size=(20, width)), (-1.0, 1.0))
-
-
-def test_the_largest_grid_and_share_are_allowed():
+@pytest.mark.parametrize("changes", [{"side": 1}, {"side": 7}, {"grid": 5}, {"overlap": -1}])
+def test_cells_without_a_position_are_refused(changes):
     X = np.random.default_rng(0).normal(size=(20, 36))
     assert PatchFamily(X, image_shape=(6, 6), side=3, grid=4, overlap=0).n_features == 36
+    with pytest.raises(ValueError, match=r"side is .*, grid .* and overlap"):
+        PatchFamily(X, image_shape=(6, 6), **{"side": 3, **changes})
 
 
 @pytest.mark.filterwarnings("error")
@@ -399,7 +385,7 @@ def test_last_bits_of_duals_do_not_decide_between_equal_learners(family, shared,
     def found(noise):
         noisy = duals * (1.0 + noise * random.normal(size=duals.shape))
         if shared:
-            return [learner for learner, _ in searched.price_shared(noisy, 2)]
+            return [group[0][0] for group in searched.price_groups(noisy, 2)]
         return [(c.learner, c.channel) for c in searched.price(noisy, 2)]
 
     expected = found(0.0)

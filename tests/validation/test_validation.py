@@ -60,7 +60,7 @@ WHOLE_NUMBERS = {ValueError: [2.0, NAN, INF, 0], TypeError: [None, True, "x"]}
 GAPS = {ValueError: [1.0, 7, NAN], TypeError: [None, "x", True]}
 COSTS = {ValueError: [10**400, 10**9000, NAN, -1], TypeError: [None, "1"]}
 SHARES = {ValueError: [2.0, 5], TypeError: ["x", None]}
-COUNTS = "max_rounds max_iter max_epochs columns_per_channel n_iter_no_change tau_max short_list"
+COUNTS = "max_rounds max_iter max_epochs columns_per_channel n_iter_no_change tau_max"
 RULES = {
     **dict.fromkeys(COUNTS.split(), WHOLE_NUMBERS),
     **{"tol": GAPS, "C": COSTS, "validation_fraction": SHARES},
