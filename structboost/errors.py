@@ -29,7 +29,6 @@ __all__ = [
     "TaskError",
     "TooManyOutputsError",
     "UncertifiedWarning",
-    "UnsureOutputWarning",
 ]
 
 T = TypeVar("T")
@@ -135,13 +134,6 @@ class InterruptedFitWarning(UserWarning):
 
 class SampledOutputsWarning(UserWarning):
     """Warning that :func:`structboost.check_task` compared the argmax with sampled outputs only."""
-
-
-class UnsureOutputWarning(UserWarning):
-    """Warning that only an output of another input beats an argmax.
-
-    :func:`structboost.check_task` does not know whether it is an output of this input, too.
-    """
 
 
 class EmptyModelWarning(UserWarning):

@@ -164,9 +164,3 @@ def test_nobody_asks_which_trainer_it_is():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 asked = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
                 assert not asked & trainers, f"{name}, line {node.lineno}"
-
-
-def test_overrides_of_a_task_are_looked_at_in_one_place():
-    for name, path in MODULES.items():
-        is_place = name == "structboost.contract.task"
-        assert is_place or not re.search(r"is (not )?(getattr\()?Task\b", path.read_text()), name

@@ -19,14 +19,14 @@ CS = {DIRECTIONS: (2.0, 10.0, 50.0), ENDS: (10.0, 20.0, 50.0)}
 PAIR_WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
 FOLDS = 4
 # Pixels, joined to those right of them and below.
-TASK = GraphTask({"pixel": N_LABELS}, dict.fromkeys(("right", "down"), ("pixel", "pixel")))
+TASK = GraphTask(N_LABELS, ("right", "down"))
 
 
 class Images(NamedTuple):
     """Graphs of a part, and their labels."""
 
     X: list[GraphInput]
-    Y: list[dict[str, np.ndarray]]
+    Y: list[np.ndarray]
 
     def of(self, rows):
         return Images([self.X[i] for i in rows], [self.Y[i] for i in rows])
@@ -44,7 +44,7 @@ def read(source):
         for own, size in zip(pieces, sizes, strict=True)
     ]
     Y = np.split(labels.astype(np.int64), offset[1 : len(sizes)])
-    images = Images(X, [{"pixel": own} for own in Y])
+    images = Images(X, Y)
     return images.of(np.flatnonzero(file["train"])), images.of(np.flatnonzero(~file["train"]))
 
 
@@ -59,12 +59,12 @@ def _graph(colours, n_colours, background, *, ends):
         "down": np.column_stack((index[:-1].ravel(), index[1:].ravel())),
     }
     features = {kind: nodes[own].reshape(len(own), -1) for kind, own in edges.items()}
-    return GraphInput({"pixel": nodes}, edges, features if ends else None)
+    return GraphInput(nodes, edges, features if ends else None)
 
 
 def right(predicted, true):
     pairs = zip(predicted, true, strict=True)
-    return float(np.mean(np.concatenate([z["pixel"] == y["pixel"] for z, y in pairs])))
+    return float(np.mean(np.concatenate([z == y for z, y in pairs])))
 
 
 def linear(source):
@@ -92,11 +92,11 @@ def two_stages(source):
     """A classifier of pixels alone, and followed by the search with counted pairs of labels."""
     train, test = read(source)
     trees = ExtraTreesClassifier(200, min_samples_leaf=2, random_state=0)
-    crossed, labels = CrossFitted(trees, random_state=0), [y["pixel"] for y in train.Y]
-    held = crossed.fit_transform([x.nodes["pixel"] for x in train.X], labels)
-    at_test = crossed.transform([x.nodes["pixel"] for x in test.X])
+    crossed = CrossFitted(trees, random_state=0)
+    held = crossed.fit_transform([x.nodes for x in train.X], train.Y)
+    at_test = crossed.transform([x.nodes for x in test.X])
     counts = {kind: np.ones((N_LABELS, N_LABELS)) for kind in ("right", "down")}
-    for x, y in zip(train.X, labels, strict=True):
+    for x, y in zip(train.X, train.Y, strict=True):
         for kind, own in counts.items():
             np.add.at(own, tuple(y[x.edges[kind]].T), 1)
     pairs = {kind: np.log(own / own.sum()).reshape(1, -1) for kind, own in counts.items()}
@@ -111,8 +111,8 @@ def two_stages(source):
 
 def _searched(X, responses, pairs, weight):
     """Labels of the largest sum of responses and weighted pairs."""
-    rows = {"pixel": np.concatenate(responses)}
-    offsets = {"pixel": np.cumsum([0, *map(len, responses)])}
+    rows = {"node": np.concatenate(responses)}
+    offsets = {"node": np.cumsum([0, *map(len, responses)])}
     for kind, table in pairs.items():
         sizes = [len(x.edges[kind]) for x in X]
         rows[kind] = np.repeat(weight * table, sum(sizes), axis=0)

@@ -4,9 +4,20 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "listed_outputs": ["Marginals", "OutputCodes"],
-    "parts": ["PartKind", "SparseFeature", "StackedParts"],
+    "parts": ["Marginals", "OutputCodes", "PartKind", "SparseFeature", "StackedParts"],
     "separation": ["Separation"],
-    "task": ["Task"],
+    "task": [
+        "Batches",
+        "Decomposes",
+        "Lists",
+        "Predicts",
+        "Searches",
+        "Separates",
+        "SeparatesSlacks",
+        "Sums",
+        "SumsBatches",
+        "Task",
+        "Validates",
+    ],
 }
 __getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs=_NAMES)

@@ -1,40 +1,63 @@
 """Calls of the batch forms of a task, in which an error names the example.
 
-They also find the model that predicts one output for everything.
+Outputs of a pass are compared with those of other searches: a better one proves that the argmax is
+not exact, the primal too low, and nothing certified.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
-from structboost.contract.exactness import check_pass
-from structboost.contract.listed_outputs import Marginals
+from structboost._typing import BoolArray, FloatArray, IntArray
+from structboost.contract.listed_outputs import listed_batch
 from structboost.contract.parts import (
     LARGEST,
     OF_ARGMAX,
+    SLIP,
+    Marginals,
     StackedParts,
+    check_not_none,
     check_one_each,
     deeply_equal,
+    finite_array,
     hint,
     joint_features,
     loss_of,
     of_kind,
+    real_number,
     refused_output,
     returned_none,
-    shaped_array,
 )
-from structboost.contract.separation import KeptTruth, Separation, check_separation
-from structboost.contract.task import Task
+from structboost.contract.separation import (
+    KeptTruth,
+    Separation,
+    best_outputs,
+    check_separation,
+    separate_by_argmax,
+)
+from structboost.contract.task import (
+    Batches,
+    Predicts,
+    Searches,
+    Separates,
+    SeparatesSlacks,
+    Sums,
+    SumsBatches,
+    Task,
+    is_enumerated,
+)
 from structboost.errors import (
     ConstantPredictionWarning,
     TaskError,
     count_examples_from,
+    examples_numbered,
     names_examples,
     note_examples,
     on_example,
@@ -49,9 +72,86 @@ from structboost.validation import (
     shown,
 )
 
+# Examples of a pass for each that is searched again, and the most of them.
+_EXAMPLES_PER_CHECK, _MOST_CHECKED = 256, 4
+# Step from one checked example to the next: a prime, so that passes check various ones.
+_STRIDE = 7919
+
+REMEDY = (
+    "Search all outputs, and add the loss as it is: run check_task(task, X, Y), or set "
+    "exact_argmax = False."
+)
+
+# Names of searches in errors.
+AUGMENTED, PLAIN = "The loss-augmented argmax of X[{sample}]", "argmax(X[{sample}], scores)"
+ANY = "the argmax of X[{sample}]"
+
+
+def beaten(value: Any, rival: Any, size: Any) -> BoolArray:
+    """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
+    return np.asarray(rival - value > SLIP * (np.abs(value) + np.abs(rival) + size))
+
+
+def check_found(
+    values: FloatArray, rivals: FloatArray, losses: FloatArray, scores: StackedParts, first: int = 0
+) -> None:
+    """Raise TaskError if an earlier output violates its margin more than the argmax.
+
+    ``values`` and ``rivals`` are the largest violations, of the argmax and of the outputs it is
+    compared with, and ``losses`` those of the outputs of the argmax.  The message has the index of
+    the example, counted from ``first``.
+    """
+    for i in np.flatnonzero(beaten(values, rivals, losses)).tolist():
+        if beaten(values[i], rivals[i], losses[i] + size_of(scores, i)):
+            raise TaskError(
+                "The loss-augmented argmax of X[{sample}] is not exact: it found an output of "
+                f"value {values[i]:.6g}, an earlier output has {rivals[i]:.6g}. {REMEDY}",
+                first + i,
+            )
+
+
+def size_of(scores: StackedParts, i: int) -> float:
+    """Return the sum of the largest absolute scores of the parts of an example."""
+    return sum(
+        float(np.abs(rows[slice(*scores.offsets[kind][i : i + 2])]).max(axis=1, initial=0.0).sum())
+        for kind, rows in scores.rows.items()
+    )
+
+
+class LastOutputs:
+    """Last outputs of fixed examples, which the next ones must not fall behind.
+
+    They are stored only if a task finds outputs one by one, where a comparison costs little.
+    """
+
+    def __init__(self) -> None:
+        self._last: Separation | None = None
+
+    def check(
+        self,
+        task: Task,
+        separation: Separation,
+        violations: FloatArray,
+        scores: StackedParts,
+        first: int = 0,
+    ) -> None:
+        """Compare new outputs at ``scores`` with the last ones, and store the new ones.
+
+        TaskError if one of the last is better; the message names the example.
+        """
+        if not task.exact_argmax or task.separates_in_batches:
+            return
+        if self._last is not None:
+            hinges = np.maximum(violations, 0.0)
+            check_found(hinges, self._last.violations(scores), separation.losses, scores, first)
+        self._last = separation
+
 
 def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
-    """Call :meth:`Task.stack` for examples, the first of which has index ``first``."""
+    """Call :meth:`Task.stack` for examples, the first of which has index ``first``.
+
+    ``OrderedRows`` are copied in order, unless :func:`stacked_in_order` is called.
+    """
     return stacked_in_order(task, copied_in_order(X), first)
 
 
@@ -104,25 +204,25 @@ def separation(
     first: int = 0,
     truth: KeptTruth | None = None,
 ) -> Separation:
-    """Call :meth:`Task.separate` for examples, the first of which has index ``first``.
+    """Separate examples, the first of which has index ``first``.
 
-    X may be None if the task does not read it.  With ``truth``, the default ``separate`` computes
-    the joint features of Y only once for the same examples.
+    X may be None if the task does not read it.  With ``truth``, the joint features of Y are
+    computed only once for the same examples.
     """
-    inputs: Any = X
     with_truth = scores if truth is None else replace(scores, memo=truth)
+    separate = task.separate if isinstance(task, Separates) else partial(separate_by_argmax, task)
 
     def alone(i: int) -> Separation:
-        return task.separate(X if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
+        return separate(X if X is None else [X[i]], [Y[i]], scores.only(i))  # type: ignore[arg-type]
 
     with _naming("separate", len(Y), alone, first):
-        result = task.separate(inputs, Y, with_truth)
-    if task.defines("separate"):
+        result = separate(X, Y, with_truth)  # type: ignore[arg-type]
+    if isinstance(task, Separates):
         check_separation(task, result, scores)
     if truth is not None and truth.counts_passes:
         truth.n_passes += 1
         try:
-            check_pass(task, X, Y, scores, truth.n_passes)
+            check_pass(task, X, Y, scores, result, truth.n_passes)
         except Exception as error:
             count_examples_from(error, first)
             raise
@@ -137,7 +237,7 @@ def separation_of(
     examples: IntArray,
     truth: KeptTruth,
 ) -> Separation:
-    """Call the default ``separate`` for some examples, and keep the truth of the others."""
+    """Separate some examples by the argmax, and keep the truth of the others."""
     rows = {
         kind: np.concatenate([np.arange(*starts[i : i + 2]) for i in examples])
         for kind, starts in scores.offsets.items()
@@ -149,7 +249,7 @@ def separation_of(
         {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
         truth.of_examples(indices, rows),
     )
-    worst = Task.separate(task, [X[i] for i in indices], [Y[i] for i in indices], own_scores)
+    worst = separate_by_argmax(task, [X[i] for i in indices], [Y[i] for i in indices], own_scores)
     losses = np.zeros(scores.n_examples)
     losses[examples] = worst.losses
     indptr = {}
@@ -165,84 +265,97 @@ def separation_of(
 
 
 def slack_separation(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    task: SeparatesSlacks, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
 ) -> Separation:
-    """Call :meth:`Task.separate_slacks` for all examples."""
+    """Call :meth:`SeparatesSlacks.separate_slacks` for all examples."""
 
-    def alone(i: int) -> Separation:
+    def alone(i: int) -> Any:
         return task.separate_slacks([X[i]], [Y[i]], scores.only(i), limit)
 
     with _naming("separate_slacks", len(Y), alone):
-        return task.separate_slacks(X, Y, scores, limit)
+        separated: Separation = task.separate_slacks(X, Y, scores, limit)
+    return separated
 
 
 def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
-    """Call :meth:`Task.predict_batch` for all examples."""
-    with _naming("argmax_batch", len(X), lambda i: task.predict_batch([X[i]], scores.only(i))):
-        outputs = task.predict_batch(X, scores)
-    method = "predict_batch" if task.defines("predict_batch") else "argmax_batch"
-    check_one_each(outputs, len(X), method)
-    _check_outputs(task, X, scores, outputs)
+    """Predict all examples, by :meth:`Predicts.predict` or the argmax."""
+    if isinstance(task, Predicts):
+        return [
+            on_example("predict", i, task.predict, x, scores.example(i)) for i, x in enumerate(X)
+        ]
+    with _naming("argmax_batch", len(X), lambda i: best_outputs(task, [X[i]], scores.only(i))):
+        outputs = best_outputs(task, X, scores)
+    check_one_each(outputs, len(X))
+    if isinstance(task, Searches) and not isinstance(task, Batches):
+        _check_outputs(task, X, scores, outputs)
     return list(outputs)
 
 
 def _check_outputs(
     task: Task, X: Sequence[Any], scores: StackedParts, outputs: Sequence[Any]
 ) -> None:
-    """Raise TaskError if a task that predicts one by one returns something else.
-
-    The first of each type of outputs is tried.
-    """
-    if task.defines("argmax_batch", "predict_batch") or task.is_enumerated:
-        return
+    """Raise TaskError if the joint feature refuses an output, the first of each type."""
     seen: set[Any] = set()
-    method = "predict" if task.defines("predict") else "argmax"
     for i, output in enumerate(outputs):
         kind = type(output), getattr(output, "dtype", None), getattr(output, "ndim", None)
         if kind not in seen:
             seen.add(kind)
             try:
-                if method == "argmax":
-                    joint_features(task, [X[i]], [output], scores.only(i).offsets, OF_ARGMAX)
-                elif output is None:
-                    # A loss needs a truth, which may know more than a prediction, such as costs.
-                    task.loss(task.argmax(X[i], scores.example(i)), output)
+                joint_features(task, [X[i]], [output], scores.only(i).offsets, OF_ARGMAX)
             except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
                 if output is None:
-                    raise returned_none(method, i) from error
-                name = f"{method}(X[{{sample}}], scores)"
-                raise refused_output(name, output, "the task", error, i) from error
+                    raise returned_none("argmax", i) from error
+                raise refused_output(OF_ARGMAX, output, "the task", error, i) from error
 
 
 def marginals(
     task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
 ) -> Marginals:
-    """Call :meth:`Task.marginals_batch` for all examples.
+    """Return the marginals of all examples, by the methods that the task has.
 
-    With ``truth``, a task that has only :meth:`Task.outputs` lists them once for the same
-    examples.  TaskError, which names the example, if shapes are wrong, or values not finite.
+    With ``truth``, a task that only lists its outputs lists them once for the same examples.
+    TaskError, which names the example, if shapes are wrong, or values not finite.
     """
     n = len(X)
-    with _naming("marginals_batch", n, lambda i: task.marginals_batch([X[i]], scores.only(i))):
-        result = task.marginals_batch(X, scores if truth is None else replace(scores, memo=truth))
+    if isinstance(task, SumsBatches):
+        with _naming("marginals_batch", n, lambda i: task.marginals_batch([X[i]], scores.only(i))):
+            result = task.marginals_batch(X, scores)
+    elif isinstance(task, Sums):
+        result = _sums_one_by_one(task, X, scores)
+    else:
+        result = listed_batch(task, X, scores, None if truth is None else truth.listings)
     if not isinstance(result, Marginals):
         raise TaskError(f"marginals_batch gave {shown(result)}; give Marginals{hint(result)}.")
     for kind in task.kinds:
         means = of_kind(task.kinds, result.expected, kind, None, "marginals_batch")
-        shaped_array(means, scores.rows[kind].shape, "marginals_batch", None, kind)
+        finite_array(means, "marginals_batch", None, kind, scores.rows[kind].shape)
     _check_log_sums(result.log_sums, n)
     return result
+
+
+def _sums_one_by_one(task: Any, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    expected: dict[str, list[FloatArray]] = {kind: [] for kind in task.kinds}
+    log_sums = np.empty(len(X))
+    for i, x in enumerate(X):
+        rows = scores.example(i)
+        means = on_example("marginals", i, task.marginals, x, rows)
+        log_sum = on_example("log_sum", i, task.log_sum, x, rows)
+        log_sums[i] = real_number(log_sum, "log_sum(X[{sample}], scores)", i)
+        for kind, blocks in expected.items():
+            of_parts = of_kind(task.kinds, means, kind, i, "marginals")
+            shape = (int(scores.sizes(kind)[i]), task.kinds[kind].n_channels)
+            blocks.append(finite_array(of_parts, "marginals(X[{sample}], scores)", i, kind, shape))
+    return Marginals({kind: np.concatenate(rows) for kind, rows in expected.items()}, log_sums)
 
 
 def log_sums(
     task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
 ) -> FloatArray:
-    """Call :meth:`Task.log_sums_batch` for all examples.
-
-    TaskError if the shape is wrong, or values are not finite; the message names the example.
-    """
+    """Return the logarithms of the sums alone, as :func:`marginals` does."""
+    if not isinstance(task, SumsBatches):
+        return marginals(task, X, scores, truth).log_sums
     with _naming("log_sums_batch", len(X), lambda i: task.log_sums_batch([X[i]], scores.only(i))):
-        result = task.log_sums_batch(X, scores if truth is None else replace(scores, memo=truth))
+        result = task.log_sums_batch(X, scores)
     _check_log_sums(result, len(X))
     return result
 
@@ -281,6 +394,56 @@ def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
     if task.reads_inputs:
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             on_example("joint_feature", i, task.joint_feature, x, y)
+
+
+def check_pass(
+    task: Task,
+    X: Sequence[Any] | None,
+    Y: Sequence[Any],
+    scores: StackedParts,
+    separated: Separation,
+    n_passes: int,
+) -> None:
+    """Compare the outputs of a pass with the argmax without the loss, on a few examples.
+
+    Either output is a candidate of the other search: the plain one, with its loss, must not beat
+    the augmented one, nor the augmented one, without its loss, the plain one.  Passes whose number
+    is a power of 2 are checked, so that the cost is below a hundredth of theirs.  A task is not
+    checked if its argmax is declared inexact, is the best of its listed outputs, or is replaced by
+    a compiled ``separate``.  ``X`` may be None if the task does not read it.  TaskError names the
+    example and the method.
+    """
+    is_checked = task.exact_argmax and not (task.separates_in_batches or is_enumerated(task))
+    n = len(Y)
+    if not is_checked or n_passes & (n_passes - 1) or not n:
+        return
+    n_checked = min(max(1, n // _EXAMPLES_PER_CHECK), _MOST_CHECKED)
+    augmented = separated.violations(scores)
+    for i in np.unique((n_passes + np.arange(n_checked)) * _STRIDE % n).tolist():
+        one, x = scores.only(i), [None if X is None or not task.reads_inputs else X[i]]
+        before = deepcopy(one.rows)
+        with examples_numbered([i]):
+            outputs = best_outputs(task, x, one)
+            check_one_each(outputs, 1)
+            check_not_none(task, x[0], Y[i], outputs[0], 0)
+            plain = Separation.from_outputs(task, x, [Y[i]], outputs, one.offsets)
+        if not deeply_equal(one.rows, before):
+            raise TaskError(
+                "argmax or separate changed the scores of X[{sample}] in place; work on a copy.", i
+            )
+        value, losses = plain.violations(one)[0], (separated.losses[i], plain.losses[0])
+        size = size_of(one, 0) + sum(losses)
+        searches = (
+            (AUGMENTED, "value", augmented[i], max(value, 0.0)),
+            (PLAIN, "score", value - losses[1], max(augmented[i] - losses[0], 0.0)),
+        )
+        for call, terms, reached, rival in searches:
+            if beaten(reached, rival, size):
+                raise TaskError(
+                    f"{call} is not exact: it found an output whose {terms} is {reached:.6g} above "
+                    f"the truth, another output has {rival:.6g}. {REMEDY}",
+                    i,
+                )
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -11,26 +10,22 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.contract.calls import marginals, separation, slack_separation, stacked
-from structboost.contract.exactness import Probe, beaten, check_same_parts, size_of
-from structboost.contract.listed_outputs import OutputCodes
+from structboost.contract.calls import beaten, marginals, separation, size_of, stacked
 from structboost.contract.parts import (
     SLIP,
     StackedParts,
     deep_copy,
     deeply_equal,
-    loss_of,
     stack_parts,
 )
-from structboost.contract.separation import Separation, check_separation
-from structboost.contract.sum_probe import has_sums, probe_sums_of
-from structboost.contract.task import Task, check_is_task
+from structboost.contract.probes import Probe, check_same_parts, has_sums, probe_sums_of
+from structboost.contract.separation import Separation, best_outputs
+from structboost.contract.task import Batches, Lists, Predicts, Task, Validates, check_is_task
 from structboost.errors import (
     ExampleNote,
     SampledOutputsWarning,
     TaskError,
     TooManyOutputsError,
-    UnsureOutputWarning,
     examples_numbered,
     on_example,
     warn_user,
@@ -38,7 +33,6 @@ from structboost.errors import (
 from structboost.validation import (
     by_position,
     check_examples,
-    checked_positive,
     checked_whole_number,
     rows_of,
     shown,
@@ -57,12 +51,6 @@ _MULTIPLES = tuple(np.geomspace(1e-3, 30.0, 20).tolist())
 _MULTIPLIED_SETS = 8
 # Outputs up to which sums are compared with all of them.
 _MOST_LISTED = 2000
-# Rows up to which the m-slack form must list all its outputs.
-_MAX_ROWS_FOR_ALL_SLACKS = 1000
-# Random mixtures tried for an example, as a fraction of the outputs that may be listed.
-_MIXED_FRACTION = 0.25
-# Fraction of the time of an example for its listing, if mixtures follow.
-_LISTING_FRACTION = 0.5
 
 
 def check_task(
@@ -72,9 +60,7 @@ def check_task(
     outputs: Sequence[Iterable[Any]] | None = None,
     random_state: Any = 0,
     *,
-    comparable_outputs: bool = True,
     max_outputs: int = 1000,
-    max_seconds: float = 60.0,
 ) -> None:
     """Check on examples ``(X[i], Y[i])`` that a task keeps its contract.
 
@@ -85,23 +71,18 @@ def check_task(
     with the four methods.  The augmented argmax is also called at multiples of one set of scores,
     from 0.001 to 30, to find a loss that it scales differently than ``loss``.
 
-    Candidates for ``X[i]`` are its true output, true outputs of other examples, results of the
-    argmax at other scores, ``outputs[i]``, and the outputs of the optional method ``outputs(x)``,
-    which iterates over *all* outputs of ``x``.  :meth:`structboost.Task.is_valid` decides which
-    true outputs of other examples fit ``X[i]``.  Without it, those are tried that
-    ``joint_feature`` accepts, of inputs with equally many parts; as they may be no outputs of
-    ``X[i]``, a violation by them is a warning and no error.  All other candidates must be valid.
-    With ``exact_argmax = False``, candidates may beat the argmax.
+    Candidates for ``X[i]`` are its true output, results of the argmax at other scores,
+    ``outputs[i]``, and the outputs of the optional method :meth:`Lists.outputs`, which iterates
+    over *all* outputs of ``x``.  With :meth:`Validates.is_valid`, so are the true outputs of other
+    examples that fit ``X[i]``, and all candidates must be valid.  With ``exact_argmax = False``,
+    candidates may beat the argmax.
 
-    The first ``max_outputs`` of ``outputs(x)`` and of ``outputs[i]`` are tried, for about
-    ``max_seconds`` at most.  If there are more, and the task defines ``is_valid``, random mixtures
-    of the candidates are tried as well, and a
-    :class:`structboost.errors.SampledOutputsWarning` counts the examples whose argmax was not
+    The first ``max_outputs`` of ``outputs(x)`` and of ``outputs[i]`` are tried.  If there are more,
+    a :class:`structboost.errors.SampledOutputsWarning` counts the examples whose argmax was not
     compared with all outputs.
 
-    ``loss_scores``, if defined, must give every candidate its loss.  ``argmax_batch``, if
-    overridden, must find outputs as good as those of the argmax.  Codes of all outputs, if there
-    are any, must give the augmented values of the argmax.  ``marginals`` must be the gradient of
+    ``loss_scores``, if defined, must give every candidate its loss.  ``argmax_batch``, if defined,
+    must find outputs as good as those of the argmax.  ``marginals`` must be the gradient of
     ``log_sum``, which no score of an output may exceed; both must be the sums over ``outputs(x)``
     if there are at most 2000.
 
@@ -115,14 +96,8 @@ def check_task(
         Some outputs for each example, valid for its input.
     random_state : int or numpy Generator
         Seed of the random scores.
-    comparable_outputs : bool
-        Whether the scores of any two outputs are comparable.  Give False if the truth scales the
-        joint feature of an output, as in a ranking.  Then the plain argmax is compared only with
-        its results at other scores, and true outputs of other examples are left out.
     max_outputs : int
         Maximum number of outputs of an example to try, from ``outputs(x)`` and from ``outputs``.
-    max_seconds : float
-        Time for these outputs of all examples.
 
     Raises
     ------
@@ -131,39 +106,28 @@ def check_task(
 
     Warns
     -----
-    UnsureOutputWarning
-        If only a true output of another input beats the argmax, and the task has no ``is_valid``.
     SampledOutputsWarning
         If some outputs were left out.  Small examples, whose outputs are all tried, are the
         stricter test.
     """
     _check_arguments(task, X, Y, outputs)
     checked_whole_number(max_outputs, "max_outputs")
-    checked_positive(max_seconds, "max_seconds")
     random = np.random.default_rng(random_state)
     examples = np.sort(random.permutation(len(Y))[:_MAX_EXAMPLES])
     with _task_errors(), examples_numbered(examples):
         checker = _Checker(
             task, rows_of(by_position(X), examples), rows_of(by_position(Y), examples), random
         )
-        checker.comparable, checker.most_outputs = comparable_outputs, max_outputs
-        checker.seconds = max_seconds / len(examples)
+        checker.most_outputs = max_outputs
         for place, i in enumerate(examples.tolist()):
             checker.check_example(place, () if outputs is None else outputs[i])
         checker.check_batches()
         checker.check_pickling()
-    if checker.unsure is not None:
-        warn_user(
-            "A true output of another input may be no output of this one; define is_valid(x, y), "
-            f"so that check_task knows.  If it is one, the task is wrong: {checker.unsure}",
-            UnsureOutputWarning,
-        )
     if checker.sampled:
         warn_user(
             f"For {len(checker.sampled)} of {len(examples)} examples, the first of which is "
             f"X[{examples[checker.sampled[0]]}], the argmax was compared with a sample of the "
-            "outputs only: the first ones, and mixtures where the task defines is_valid. Give "
-            "smaller examples, or raise max_outputs and max_seconds.",
+            "outputs only, the first ones. Give smaller examples, or raise max_outputs.",
             SampledOutputsWarning,
         )
 
@@ -199,21 +163,16 @@ class _Checker:
 
     Attributes
     ----------
-    unsure : TaskError or None
-        What is wrong with an example, if an output of another one is an output of it.
     sampled : list of int
         Examples whose argmax was not compared with all outputs.
     """
 
-    comparable = True
     most_outputs = 1000
-    seconds = 60.0
 
     def __init__(
         self, task: Task, X: Sequence[Any], Y: Sequence[Any], random: np.random.Generator
     ) -> None:
         self.task, self.X, self.Y, self._random = task, X, Y, random
-        self.unsure: TaskError | None = None
         self.sampled: list[int] = []
         self._before = [(deep_copy(x), deep_copy(y)) for x, y in zip(X, Y, strict=True)]
         parts = [on_example("parts", i, task.parts, x) for i, x in enumerate(X)]
@@ -243,82 +202,49 @@ class _Checker:
             base = self._random_scores(i, 1.0)
             for multiple in _MULTIPLES:
                 places += probe.search({kind: multiple * rows for kind, rows in base.items()})
-        pool = [output for k in places if (output := probe.candidates[k].output) is not ...]
+        pool = [output for k in places if (output := probe.outputs[k]) is not ...]
         for output in pool:
             self._check_valid(i, "an output of the argmax", output)
         rows = sets[1] if len(sets[1]) > 1 else next(iter(sets[1].values()))
-        on_example("predict", i, task.predict, x, rows)
+        if isinstance(task, Predicts):
+            on_example("predict", i, task.predict, x, rows)
         if has_sums(task):
             with suppress(TooManyOutputsError), examples_numbered([i]):
                 probe_sums_of(task, [x], y, sets[1], _MOST_LISTED)
         if task.exact_argmax:
-            n_before = len(probe.candidates)
-            is_listed = self._add_candidates(probe, outputs, [y, *pool])
-            if self.comparable or len(probe.candidates) == n_before:
-                probe.check_loss_scores()
-            probe.check(comparable=self.comparable)
-            is_sure = task.defines("is_valid") or is_listed or not self.comparable
-            for j in () if is_sure else self._foreign(i):
-                probe.add(f"Y[{j}]", self.Y[j])
-            try:
-                probe.check(comparable=self.comparable)
-            except TaskError as error:
-                self.unsure = self.unsure or error
+            self._add_candidates(probe, outputs)
+            probe.check_loss_scores()
+            probe.check()
         self._check_unchanged("argmax, joint_feature, loss or is_valid", i)
 
-    def _add_candidates(self, probe: Probe, outputs: Iterable[Any], pool: list[Any]) -> bool:
-        """Add outputs to compare with the argmax, and return whether these are all outputs."""
+    def _add_candidates(self, probe: Probe, outputs: Iterable[Any]) -> None:
+        """Add outputs to compare with the argmax."""
         task, i = self.task, probe.i
-        began = time.monotonic()
-        listed = on_example("outputs", i, task.outputs, self.X[i])
-        sources = {"outputs[{sample}]": outputs, "outputs(X[{sample}])": listed or ()}
-        left_out, has_truth = False, listed is None
-        for name, source in sources.items():
+        listed: Any = ()
+        if isinstance(task, Lists):
+            listed = on_example("outputs", i, task.outputs, self.X[i])
+        n_left_out, has_truth = 0, not isinstance(task, Lists)
+        for name, source in (("outputs[{sample}]", outputs), ("outputs(X[{sample}])", listed)):
             for k, output in enumerate(source):
-                is_late = time.monotonic() - began > _LISTING_FRACTION * self.seconds
-                if k >= self.most_outputs or is_late:
-                    left_out = True
+                if k == self.most_outputs:
+                    n_left_out += 1
                     break
                 self._check_valid(i, f"output {k} of {name}", output)
                 probe.add(f"output {k} of {name}", output)
-                if source is listed:
-                    has_truth = has_truth or loss_of(task, i, self.Y[i], output) <= SLIP
-        if not has_truth and not left_out:
+                has_truth |= source is listed and probe.losses[-1] <= SLIP
+        if n_left_out:
+            self.sampled.append(i)
+        elif not has_truth:
             raise TaskError(
                 "outputs(X[{sample}]) does not list the true output Y[{sample}]: none of them has "
                 "the loss 0. List all outputs of an input, or correct Y[{sample}].",
                 i,
             )
-        is_listed = listed is not None and not left_out
-        if task.defines("is_valid"):
-            for j in self._foreign(i) if self.comparable and not is_listed else ():
-                probe.add(f"the output Y[{j}]", self.Y[j])
-            for _ in range(max(1, int(_MIXED_FRACTION * self.most_outputs)) if left_out else 0):
-                first, second = (pool[k] for k in self._random.integers(len(pool), size=2))
-                output = mixture(first, second, self._random)
-                if output is not None and self._is_valid(i, output):
-                    probe.add(f"the valid output {shown(output)}", output)
-                if time.monotonic() - began > self.seconds:
-                    break
-        if left_out:
-            self.sampled.append(i)
-        return is_listed
-
-    def _foreign(self, i: int) -> list[int]:
-        """List examples whose true outputs the task takes as outputs of example ``i``."""
-        task, n_parts = self.task, self._n_parts(i)
-        is_known = task.defines("is_valid")
-        others = np.flatnonzero(np.arange(len(self.Y)) != i)
-        alike = [j for j in others.tolist() if is_known or self._n_parts(j) == n_parts]
-        chosen = self._random.permutation(alike)[:_MAX_FOREIGN].astype(int).tolist()
-        if is_known:
-            return [j for j in chosen if self._is_valid(i, self.Y[j])]
-        fitting = []
-        for j in chosen:
-            with suppress(Exception):  # with any error, the task refuses the output
-                self._probe(task, i).add("", self.Y[j])
-                fitting.append(j)
-        return fitting
+        if isinstance(task, Validates) and (n_left_out or not isinstance(task, Lists)):
+            others = self._random.permutation(np.delete(np.arange(len(self.Y)), i))
+            for j in others[:_MAX_FOREIGN].tolist():
+                if self._is_valid(i, self.Y[j]):
+                    probe.add(f"the output Y[{j}]", self.Y[j])
 
     # -- batch forms -------------------------------------------------------------------------------
 
@@ -339,18 +265,14 @@ class _Checker:
                 )
             if task.exact_argmax:
                 self._compare("separate", _separated, scores)
-            if task.defines("argmax_batch"):
+            if isinstance(task, Batches):
                 for i, output in enumerate(task.argmax_batch(X, scores)):
                     self._check_valid(i, "an output of argmax_batch", output)
-                if task.exact_argmax and self.comparable:
+                if task.exact_argmax:
                     self._compare("argmax_batch", _searched, scores)
             if has_sums(task):
                 with suppress(TooManyOutputsError):
                     self._compare("marginals_batch", _summed, scores)
-            if task.defines("codes") and task.exact_argmax:
-                check_codes(task, task.codes(Y), scores, whole.violations(scores))
-            if task.defines("separate_slacks"):
-                self._check_slacks(whole, scores)
             if not deeply_equal(rows, before):
                 raise TaskError("A batch form changed the scores in place; work on a copy.")
         for i in range(len(Y)):
@@ -403,33 +325,6 @@ class _Checker:
                     f"stack(X) differs from parts(X[{{sample}}]) in the rows of kind {kind!r}.", i
                 )
 
-    def _check_slacks(self, whole: Separation, scores: StackedParts) -> None:
-        """Check the outputs of the m-slack form, which give the 1-slack risk (Theorem 2.1)."""
-        n, n_rows = len(self.Y), max(len(rows) for rows in scores.rows.values())
-        is_small = self.task.exact_argmax and n_rows <= _MAX_ROWS_FOR_ALL_SLACKS
-        limit = max(n_rows, n) ** 2 if is_small else 2 * n
-        separated = slack_separation(self.task, self.X, self.Y, scores, limit)
-        check_separation(self.task, separated, scores, "separate_slacks")
-        weights = np.full(n, 1.0 / n)
-        if separated.slacks is not None:
-            slacks = np.asarray(separated.slacks)
-            weights = np.asarray(separated.weights, np.float64)
-            is_index = slacks.dtype.kind in "iu" and len(np.unique(slacks)) == len(separated.losses)
-            if not is_index or weights.shape != slacks.shape or not (weights >= 0).all():
-                raise TaskError(
-                    "separate_slacks must give each of its outputs another slack index, and each "
-                    "of its slacks a weight from 0."
-                )
-        risk = float(weights @ np.maximum(separated.violations(scores), 0.0))
-        wanted = float(np.maximum(whole.violations(scores), 0.0).mean())
-        size = 1.0 + sum(size_of(scores, i) for i in range(n)) / n
-        if is_small and beaten(min(risk, wanted), max(risk, wanted), size):
-            raise TaskError(
-                f"separate_slacks with a limit of {limit} has the risk {risk:.6g}, separate has "
-                f"{wanted:.6g} at the same scores; give every violated slack, with weights that "
-                "make the risks equal."
-            )
-
     def check_pickling(self) -> None:
         """Check that a pickled and unpickled task does the same."""
         try:
@@ -468,7 +363,10 @@ class _Checker:
         return np.abs(scores) if min(part.response) >= 0 else scores
 
     def _is_valid(self, i: int, y: Any) -> bool:
-        return bool(on_example("is_valid", i, self.task.is_valid, self.X[i], y))
+        task = self.task
+        return not isinstance(task, Validates) or bool(
+            on_example("is_valid", i, task.is_valid, self.X[i], y)
+        )
 
     def _check_valid(self, i: int, name: str, y: Any) -> None:
         """Raise TaskError if ``is_valid`` refuses an output of an example, called ``name``."""
@@ -494,7 +392,7 @@ def _separated(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, Fl
 
 
 def _searched(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
-    outputs = task.argmax_batch(X, scores)
+    outputs = best_outputs(task, X, scores)
     separated = Separation.from_outputs(task, X, Y, outputs, scores.offsets)
     return {"": separated.violations(scores) - separated.losses}
 
@@ -502,65 +400,3 @@ def _searched(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, Flo
 def _summed(task: Task, X: Any, Y: Any, scores: StackedParts) -> dict[str, FloatArray]:
     sums = marginals(task, X, scores)
     return {"": sums.log_sums, **sums.expected}
-
-
-def check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
-    """Raise TaskError unless ``codes(Y)`` are well formed and agree with the augmented argmax.
-
-    ``augmented`` is ``loss - <difference, scores>`` of the argmax of each example.
-    """
-    if not isinstance(codes, OutputCodes):
-        raise TaskError(f"codes(Y) returned {type(codes).__name__}; return OutputCodes.")
-    ((kind, rows),) = scores.rows.items()
-    table, labels = np.asarray(codes.codes), np.asarray(codes.labels)
-    losses, n_outputs = np.asarray(codes.losses, np.float64), len(table)
-    for name, array, shape in (
-        ("codes", table, (n_outputs, task.kinds[kind].n_channels)),
-        ("labels", labels, (len(rows),)),
-        ("losses", losses, (n_outputs, n_outputs)),
-    ):
-        if array.shape != shape:
-            raise TaskError(f"codes(Y).{name} has the shape {array.shape}; give {shape}.")
-    if not np.isin(labels, range(n_outputs)).all():
-        raise TaskError(f"codes(Y).labels must be outputs in 0..{n_outputs - 1}.")
-    if not (losses >= 0).all() or np.diag(losses).any():
-        raise TaskError("codes(Y).losses must be >= 0, and zero on the diagonal.")
-    by_output = rows @ table.T
-    true = by_output[np.arange(len(labels)), labels]
-    values = (losses[labels] + by_output - true[:, None]).max(axis=1)
-    sizes = np.abs(by_output).sum(axis=1)
-    wrong = np.flatnonzero(
-        beaten(np.minimum(values, augmented), np.maximum(values, augmented), sizes)
-    )
-    if len(wrong):
-        i = int(wrong[0])
-        raise TaskError(
-            "codes and separate disagree on X[{sample}]: the largest loss minus difference of "
-            f"scores is {values[i]:.6g} by codes(Y), {augmented[i]:.6g} by separate.",
-            i,
-        )
-
-
-def mixture(first: Any, second: Any, random: np.random.Generator) -> Any:
-    """Return ``first`` with some entries of ``second``, often just one.
-
-    Return None unless both are arrays, lists or tuples of one length.  Few outputs beat an argmax
-    that is wrong at one part only, and they differ little from it.
-    """
-    if type(first) is not type(second) or type(first) not in (np.ndarray, list, tuple):
-        return None
-    if isinstance(first, np.ndarray) and (
-        first.shape != second.shape or first.dtype != second.dtype or not first.ndim
-    ):
-        return None
-    n = len(first)
-    if n != len(second) or n == 0:
-        return None
-    taken = random.random(n) < random.random()
-    if random.random() < 0.5 or not taken.any():
-        taken = np.arange(n) == random.integers(n)
-    if isinstance(first, np.ndarray):
-        mixed = first.copy()
-        mixed[taken] = second[taken]
-        return mixed
-    return type(first)(b if take else a for a, b, take in zip(first, second, taken, strict=True))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray
 from structboost.contract.parts import (
     FeatureRows,
+    Marginals,
     SparseFeature,
     StackedParts,
     measure_of,
     refused_output,
 )
+from structboost.contract.task import Lists
 from structboost.errors import TaskError, TooManyOutputsError, on_example
 from structboost.validation import shown
 
@@ -27,39 +28,6 @@ _NEED = (
 )
 # Bytes of a listing for each entry and for each output, without the output itself.
 _ENTRY_BYTES, _OUTPUT_BYTES = 16, 32
-
-
-class Marginals(NamedTuple):
-    """Marginals of every example, where an output has a probability ``~ exp(score)``.
-
-    Parameters
-    ----------
-    expected : dict of str to ndarray, shape (n_rows, n_channels)
-        The expected joint feature, by kind, its rows those of the stack.
-    log_sums : ndarray, shape (n_examples,)
-        Logarithm of the sum of ``exp(score)`` over all outputs.
-    """
-
-    expected: dict[str, FloatArray]
-    log_sums: FloatArray
-
-
-class OutputCodes(NamedTuple):
-    """Label codes of all outputs of a task, for masters that sum over every output.
-
-    Parameters
-    ----------
-    codes : ndarray of int8, shape (n_outputs, n_channels)
-        Output y scores ``<codes[y], F(x)>``, up to a term that all outputs share.
-    labels : ndarray of int64, shape (n_examples,)
-        Row of each true output.
-    losses : ndarray of float64, shape (n_outputs, n_outputs)
-        Delta(true, output).
-    """
-
-    codes: NDArray[np.int8]
-    labels: IntArray
-    losses: FloatArray
 
 
 class ListedOutputs:
@@ -155,22 +123,18 @@ class KeptListings:
         """Return the first output of example ``i`` with the highest score plus ``added``."""
         return self.of(i, task, x, scores, added).best(by_kind(task, scores))
 
-    def marginals(
-        self, i: int, task: Any, x: Any, scores: Any
-    ) -> tuple[dict[str, FloatArray], float]:
-        """Return :class:`Marginals` of example ``i`` by a sum over :meth:`Task.outputs`."""
-        return self.of(i, task, x, scores).marginals(by_kind(task, scores))
-
 
 def listed_batch(
     task: Any, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
 ) -> Marginals:
     """Return the marginals of all examples, with a cache of outputs for further calls."""
     listings = cache or KeptListings()
-    sums = [
-        on_example("marginals", i, listings.marginals, i, task, x, scores.example(i))
-        for i, x in enumerate(X)
-    ]
+
+    def sums_of(i: int, x: Any) -> tuple[dict[str, FloatArray], float]:
+        rows = scores.example(i)
+        return listings.of(i, task, x, rows).marginals(by_kind(task, rows))
+
+    sums = [on_example("marginals", i, sums_of, i, x) for i, x in enumerate(X)]
     return Marginals(
         {kind: np.concatenate([expected[kind] for expected, _ in sums]) for kind in scores.rows},
         np.array([log_sum for _, log_sum in sums]),
@@ -186,7 +150,7 @@ def _listed(
     task: Any, x: Any, n_parts: Mapping[str, int], need: str
 ) -> Iterator[tuple[Any, dict[str, SparseFeature]]]:
     """Iterate over all outputs of ``x``, or raise TaskError with this ``need``."""
-    listed = task.outputs(x)
+    listed = task.outputs(x) if isinstance(task, Lists) else None
     if listed is None:
         raise TaskError(f"{type(task).__name__} {need}")
     if isinstance(listed, str | bytes | Mapping) or not hasattr(listed, "__iter__"):

@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from structboost._typing import AnyArray, FloatArray, IntArray
@@ -100,47 +101,39 @@ def hint(value: Any) -> str:
     return ", and end the method with return" if value is None else ""
 
 
-def finite_array(value: Any, call: str, i: int | None = None, kind: str = "") -> FloatArray:
+def finite_array(
+    value: Any,
+    call: str,
+    i: int | None = None,
+    kind: str = "",
+    shape: tuple[int, ...] | None = None,
+) -> FloatArray:
     """Return a result that is an array of real numbers up to :data:`LARGEST` as float64.
 
-    TaskError if entries are no real numbers, NaN, or larger; the message names the example.
+    TaskError if entries are no real numbers, NaN, or larger, or the shape is another one; the
+    message names the example.
     """
-    array = array_of(value)
+    array = value if isinstance(value, np.ndarray) else array_of(value)
     if array.dtype.kind not in "biuf":
         raise TaskError(f"{call} is {shown(value)}{_of(kind)}; give real numbers{hint(value)}.", i)
-    values = np.asarray(array, np.float64)
-    check_finite(values, call, i, kind)
-    return values
-
-
-def shaped_array(
-    value: Any, shape: tuple[int, ...], call: str, i: int | None, kind: str
-) -> FloatArray:
-    """Return a result that is an array of finite numbers of this shape.
-
-    Raises
-    ------
-    TaskError
-        As :func:`finite_array` does, or if the shape is another one.
-    """
-    array = finite_array(value, call, i, kind)
-    if array.shape != shape:
+    if shape is not None and array.shape != shape:
         raise TaskError(
             f"{call} gave shape {array.shape}{_of(kind)}; expected (n_parts, n_channels) = "
             f"{shape}.",
             i,
         )
-    return array
+    values = np.asarray(array, np.float64)
+    if not (np.abs(values) <= LARGEST).all():
+        check_finite(values, call, i, kind)
+    return values
 
 
 def check_finite(values: FloatArray, call: str, i: int | None = None, kind: str = "") -> None:
     """Raise TaskError if an entry is NaN or infinite, or larger than :data:`LARGEST`."""
     if not (np.abs(values) <= LARGEST).all():
-        if not np.isfinite(values).all():
-            raise TaskError(f"{call} has NaN or infinite entries{_of(kind)}.", i)
         raise TaskError(
-            f"{call} has entries up to {np.abs(values).max():.3g}{_of(kind)}; give numbers up to "
-            f"{LARGEST:g}, because larger ones overflow.",
+            f"{call} has entries up to {np.abs(values).max():.3g}{_of(kind)}; give finite numbers "
+            f"up to {LARGEST:g}, because larger ones overflow.",
             i,
         )
 
@@ -151,11 +144,7 @@ def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> 
     TaskError if an entry is no whole number; the message names the example.
     """
     array = array_of(value)
-    if array.dtype.kind in "biu":
-        return array.astype(np.int64, copy=False)
-    if array.size == 0:
-        return np.zeros(array.shape, np.int64)
-    if array.dtype.kind != "f" or not (array == np.floor(array)).all():
+    if array.dtype.kind not in "biuf" or (array % 1).any():
         raise TaskError(f"{call} is {shown(value)}{_of(kind)}; give whole numbers{hint(value)}.", i)
     return array.astype(np.int64)
 
@@ -499,6 +488,39 @@ class SparseFeature(NamedTuple):
         return SparseFeature(*(np.concatenate(pair) for pair in zip(self, negative, strict=True)))
 
 
+class Marginals(NamedTuple):
+    """Marginals of every example, where an output has a probability ``~ exp(score)``.
+
+    Parameters
+    ----------
+    expected : dict of str to ndarray, shape (n_rows, n_channels)
+        The expected joint feature, by kind, its rows those of the stack.
+    log_sums : ndarray, shape (n_examples,)
+        Logarithm of the sum of ``exp(score)`` over all outputs.
+    """
+
+    expected: dict[str, FloatArray]
+    log_sums: FloatArray
+
+
+class OutputCodes(NamedTuple):
+    """Label codes of all outputs of a task, for masters that sum over every output.
+
+    Parameters
+    ----------
+    codes : ndarray of int8, shape (n_outputs, n_channels)
+        Output y scores ``<codes[y], F(x)>``, up to a term that all outputs share.
+    labels : ndarray of int64, shape (n_examples,)
+        Row of each true output.
+    losses : ndarray of float64, shape (n_outputs, n_outputs)
+        Delta(true, output).
+    """
+
+    codes: NDArray[np.int8]
+    labels: IntArray
+    losses: FloatArray
+
+
 class FeatureRows:
     """Joint features of outputs of one input, as the rows of a sparse matrix.
 
@@ -553,48 +575,20 @@ def measure_of(
     n_parts: int,
     i: int | None = None,
     output: str = "y",
+    *,
+    checks_ranges: bool = True,
 ) -> SparseFeature:
     """Convert a result of :meth:`Task.joint_feature` to a SparseFeature, with all checks.
 
     ``output`` is the name of the output in errors.
     """
     call = f"joint_feature(X[{{sample}}], {output})"
-    measure = _sparse(kinds, value, kind, n_parts, i, output)
-    for name, index, n in (
-        ("part", measure.parts, n_parts),
-        ("channel", measure.channels, kinds[kind].n_channels),
-    ):
-        if len(index) and not (0 <= index.min() and index.max() < n):
-            raise TaskError(f"{call} names a {name} outside 0..{n - 1} of {kind!r}.", i)
-    check_finite(measure.values, call, i, kind)
-    return measure
-
-
-def _sparse(
-    kinds: Mapping[str, PartKind],
-    value: Any,
-    kind: str,
-    n_parts: int,
-    i: int | None,
-    output: str = "y",
-) -> SparseFeature:
-    """Convert as :func:`measure_of`, without a check of ranges."""
-    call = f"joint_feature(X[{{sample}}], {output})"
     value = of_kind(kinds, value, kind, i, "joint_feature")
+    shape = (n_parts, kinds[kind].n_channels)
     if not isinstance(value, tuple):
-        dense = finite_array(value, call, i, kind)
-        shape = (n_parts, kinds[kind].n_channels)
-        if dense.shape != shape:
-            raise TaskError(
-                f"{call} gave shape {dense.shape} for kind {kind!r}; "
-                f"expected (n_parts, n_channels) = {shape}, or a tuple of three arrays: parts, "
-                "channels and values.",
-                i,
-            )
+        dense = finite_array(value, call, i, kind, shape)
         parts, channels = np.nonzero(dense)
-        return SparseFeature(
-            parts.astype(np.int64), channels.astype(np.int64), dense[parts, channels]
-        )
+        return SparseFeature(parts, channels, dense[parts, channels])
     if len(value) != 3:
         raise TaskError(
             f"{call} for kind {kind!r} is a tuple of {len(value)}; "
@@ -612,6 +606,13 @@ def _sparse(
             f"{len(channels)} channels and {len(values)} values; give one of each per entry.",
             i,
         )
+    for name, index, n in zip(
+        ("part", "channel"), (parts, channels), shape if checks_ranges else (), strict=False
+    ):
+        if len(index) and not (0 <= index.min() and index.max() < n):
+            raise TaskError(f"{call} names a {name} outside 0..{n - 1} of {kind!r}.", i)
+    if checks_ranges:
+        check_finite(values, call, i, kind)
     return SparseFeature(parts, channels, values)
 
 
@@ -645,11 +646,24 @@ def joint_features(
             value = task.joint_feature(X[i], output)
             is_called = False
             for kind, measures in lists.items():
-                measures.append(_sparse(task.kinds, value, kind, sizes[kind][i], i, name))
-        return {
-            kind: _stacked(task.kinds, kind, measures, offsets[kind], name)
-            for kind, measures in lists.items()
-        }
+                measures.append(
+                    measure_of(
+                        task.kinds, value, kind, sizes[kind][i], i, name, checks_ranges=False
+                    )
+                )
+        stacked = {}
+        for kind, measures in lists.items():
+            parts, channels, values = map(np.concatenate, zip(*measures, strict=True))
+            owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
+            good = (parts >= 0) & (parts < np.array(sizes[kind])[owners])
+            good &= (channels >= 0) & (channels < task.kinds[kind].n_channels)
+            good &= np.abs(values) <= LARGEST
+            if not good.all():
+                i = int(owners[np.argmin(good)])
+                of_one = {kind: task.kinds[kind]}
+                measure_of(of_one, tuple(measures[i]), kind, sizes[kind][i], i, name)
+            stacked[kind] = SparseFeature(parts + offsets[kind][owners], channels, values)
+        return stacked
     except TaskError as error:
         note_examples(error, "joint_feature", i, i, argument)
         if argument == OF_ARGMAX and "argmax" not in str(error):
@@ -660,22 +674,3 @@ def joint_features(
             raise refused_output(argument, outputs[i], "joint_feature", error, i) from error
         note_examples(error, "joint_feature", i, i, argument)
         raise
-
-
-def _stacked(
-    kinds: Mapping[str, PartKind],
-    kind: str,
-    measures: Sequence[SparseFeature],
-    starts: IntArray,
-    output: str,
-) -> SparseFeature:
-    """Join the measures of all examples, check them, and convert parts to rows of the stack."""
-    parts, channels, values = (np.concatenate(column) for column in zip(*measures, strict=True))
-    owners = np.repeat(np.arange(len(measures)), [len(m.parts) for m in measures])
-    good = (parts >= 0) & (parts < np.diff(starts)[owners]) & (np.abs(values) <= LARGEST)
-    good &= (channels >= 0) & (channels < kinds[kind].n_channels)
-    if not good.all():
-        i = int(owners[np.argmin(good)])
-        size = int(np.diff(starts)[i])
-        measure_of({kind: kinds[kind]}, tuple(measures[i]), kind, size, i, output)
-    return SparseFeature(parts + starts[owners], channels, values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import (
     LARGEST,
     OF_ARGMAX,
+    PartKind,
     SparseFeature,
     StackedParts,
     check_finite,
@@ -24,8 +26,10 @@ from structboost.contract.parts import (
     joint_features,
     loss_of,
     of_kind,
+    takes,
 )
-from structboost.errors import TaskError, on_example
+from structboost.contract.task import Batches, Decomposes, Searches, is_enumerated
+from structboost.errors import TaskError, note_examples, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
 
@@ -94,7 +98,8 @@ class Separation:
             message names the example.
         """
         check_one_each(outputs, len(Y))
-        true = (truth or KeptTruth()).joint_features(task, X, Y, offsets)
+        memo = truth or KeptTruth()
+        true = memo.joint_features = memo.joint_features or joint_features(task, X, Y, offsets)
         if any(output is None for output in outputs):
             for i, output in enumerate(outputs):
                 check_not_none(task, X[i], Y[i], output, i)
@@ -199,99 +204,156 @@ class KeptTruth:
         *,
         counts_passes: bool = True,
     ) -> None:
-        self._listings = listings or KeptListings()
+        self.listings = listings or KeptListings()
         self._indices = indices
-        self._by_kind: dict[str, SparseFeature] | None = None
+        self.joint_features: dict[str, SparseFeature] | None = None
         self._losses: dict[str, AnyArray] | None = None
-        self._has_losses = True
         self.counts_passes, self.n_passes = counts_passes, 0
-
-    @property
-    def listings(self) -> KeptListings:
-        """Listed outputs of the examples."""
-        return self._listings
-
-    def joint_features(
-        self, task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-    ) -> dict[str, SparseFeature]:
-        """Return the joint features by kind, on rows of the stack."""
-        if self._by_kind is None:
-            self._by_kind = joint_features(task, X, Y, offsets)
-        return self._by_kind
 
     def loss_scores(
         self, task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-    ) -> dict[str, AnyArray] | None:
-        """Return the loss scores by kind, as rows of the stack, or None if the task has none."""
-        if self._losses is None and self._has_losses:
-            self._losses = stacked_loss_scores(task, X, Y, offsets)
-            self._has_losses = self._losses is not None
+    ) -> dict[str, AnyArray]:
+        """Return the loss scores by kind, as rows of the stack, an empty dict without any."""
+        if self._losses is None:
+            has_losses = isinstance(task, Decomposes)
+            self._losses = stacked_loss_scores(task, X, Y, offsets) if has_losses else {}
         return self._losses
 
     def best_listed(
         self, task: Any, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
     ) -> list[Any]:
         """Return the best listed output of each example, loss included."""
-        has_losses = self._has_losses
         indices = range(len(Y)) if self._indices is None else self._indices
 
         def best(i: int, x: Any) -> Any:
             def loss(output: Any) -> float:
-                return 0.0 if has_losses else loss_of(task, i, Y[i], output)
+                return 0.0 if self._losses else loss_of(task, i, Y[i], output)
 
-            return self._listings.best(indices[i], task, x, scores.example(i), loss)
+            return self.listings.best(indices[i], task, x, scores.example(i), loss)
 
         return [on_example("argmax", i, best, i, x) for i, x in enumerate(X)]
 
     def of_examples(self, examples: Sequence[int], rows: Mapping[str, IntArray]) -> KeptTruth:
         """Return the part of the cache for some examples, which have these ascending rows."""
         indices = examples if self._indices is None else [self._indices[i] for i in examples]
-        subset = KeptTruth(self._listings, indices)
-        subset._has_losses = self._has_losses
+        subset = KeptTruth(self.listings, indices)
         if self._losses is not None:
             subset._losses = {kind: added[rows[kind]] for kind, added in self._losses.items()}
-        if self._by_kind is not None:
-            subset._by_kind = {}
-            for kind, measure in self._by_kind.items():
+        if self.joint_features is not None:
+            subset.joint_features = {}
+            for kind, measure in self.joint_features.items():
                 at = np.searchsorted(rows[kind], measure.parts)
                 is_here = np.append(rows[kind], -1)[at] == measure.parts
-                subset._by_kind[kind] = measure.take(is_here)._replace(parts=at[is_here])
+                subset.joint_features[kind] = measure.take(is_here)._replace(parts=at[is_here])
         return subset
 
 
 def stacked_loss_scores(
     task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
-) -> dict[str, AnyArray] | None:
-    """Stack :meth:`Task.loss_scores` of all examples by kind, or return None without any."""
+) -> dict[str, AnyArray]:
+    """Stack :meth:`Decomposes.loss_scores` of all examples by kind."""
+    kinds: Mapping[str, PartKind] = task.kinds
     added: dict[str, list[AnyArray]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)
-        if value is None and not i:
-            return None
-        by_kind = value if isinstance(value, Mapping) else dict.fromkeys(task.kinds, value)
-        kinds = added if i else task.kinds
-        if by_kind.keys() - task.kinds.keys() or (i and by_kind.keys() != added.keys()):
+        rows = value if isinstance(value, Mapping) else dict.fromkeys(kinds, value)
+        if rows.keys() - kinds.keys() or (i and rows.keys() != added.keys()):
             raise TaskError(
-                f"loss_scores(X[{{sample}}], y) has the kinds {list(by_kind)}; give those of "
-                f"{'the first example' if i else 'the task'}, {list(kinds)}.",
+                f"loss_scores(X[{{sample}}], Y[{{sample}}]) has the kinds {list(rows)}; give those "
+                f"of the first example, {list(added or kinds)}.",
                 i,
             )
-        for kind, rows in by_kind.items():
-            finite_array(rows, "loss_scores(X[{sample}], y)", i, kind)
-            added.setdefault(kind, []).append(np.asarray(rows))
-    stacked = {}
-    for kind, blocks in added.items():
-        sizes = np.diff(offsets[kind]).tolist()
-        shapes = [(size, task.kinds[kind].n_channels) for size in sizes]
-        for i, (block, shape) in enumerate(zip(blocks, shapes, strict=True)):
-            if block.shape != shape:
-                raise TaskError(
-                    f"loss_scores(X[{{sample}}], y) gave shape {block.shape} for kind {kind!r}; "
-                    f"expected (n_parts, n_channels) = {shape}.",
-                    i,
-                )
-        stacked[kind] = np.concatenate(blocks)
-    return stacked
+        for kind, block in rows.items():
+            shape = (int(offsets[kind][i + 1] - offsets[kind][i]), kinds[kind].n_channels)
+            finite_array(block, "loss_scores(X[{sample}], Y[{sample}])", i, kind, shape)
+            added.setdefault(kind, []).append(np.asarray(block))
+    return {kind: np.concatenate(blocks) for kind, blocks in added.items()}
+
+
+def separate_by_argmax(
+    task: Any, X: Sequence[Any] | None, Y: Sequence[Any], scores: StackedParts
+) -> Separation:
+    """Find the most violated output of each example by the argmax of the task.
+
+    Parameters
+    ----------
+    task : Task
+        The task of the examples.
+    X, Y, scores
+        As for :meth:`Separates.separate`.
+
+    Returns
+    -------
+    separation : Separation
+        The output of each example that maximises its loss plus its score.
+
+    Raises
+    ------
+    TaskError
+        If an output, a loss or a joint feature is malformed; the message names the example.
+    """
+    inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
+    # The memo of the scores, if there is one, caches the joint features of the truth.
+    truth: KeptTruth = scores.memo or KeptTruth()
+    added = truth.loss_scores(task, inputs, Y, scores.offsets)
+    # An argmax in Python is faster if the scores of a part are contiguous.
+    rows = {
+        kind: np.ascontiguousarray(row + added[kind] if kind in added else row)
+        for kind, row in scores.rows.items()
+    }
+    augmented = StackedParts(rows, scores.offsets)
+    if is_enumerated(task):
+        outputs: Sequence[Any] = truth.best_listed(task, inputs, Y, augmented)
+    else:
+        outputs = best_outputs(task, inputs, augmented, None if added else Y)
+    return Separation.from_outputs(task, inputs, Y, outputs, scores.offsets, truth)
+
+
+def best_outputs(
+    task: Any, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+) -> Sequence[Any]:
+    """Find the best output of each example, by its loss too if there are true outputs ``Y``."""
+    if isinstance(task, Batches):
+        return task.argmax_batch(X, scores) if Y is None else task.argmax_batch(X, scores, Y)
+    outputs, i = [], 0
+    try:
+        for i, x in enumerate(X):
+            outputs.append(best_output(task, x, scores.example(i), None if Y is None else Y[i]))
+    except Exception as error:
+        note_examples(error, "argmax", i, i)
+        raise
+    return outputs
+
+
+def best_output(task: Any, x: Any, scores: Any, y: Any = None) -> Any:
+    """Find the output of the highest score, by its loss too if there is a true output ``y``."""
+    if y is not None and isinstance(task, Decomposes):
+        return best_output(task, x, _plus(scores, task.loss_scores(x, y)))
+    if not isinstance(task, Searches):
+
+        def loss(output: Any) -> float:
+            return 0.0 if y is None else loss_of(task, 0, y, output)
+
+        return KeptListings().best(0, task, x, scores, loss)
+    if y is None:
+        return task.argmax(x, scores)
+    try:
+        return task.argmax(x, scores, y)  # type: ignore[call-arg]
+    except TypeError as error:
+        if takes(signature(task.argmax).bind, x, scores, y):
+            raise
+        raise TaskError(
+            "argmax takes no true output, and loss_scores gives none: define loss_scores(x, y) "
+            "where the loss adds to the scores of parts, or argmax(x, scores, y=None), which "
+            "adds loss(y, output) if y is given."
+        ) from error
+
+
+def _plus(scores: Any, added: Any) -> Any:
+    """Add scores of one example, by kind if there are several."""
+    if not isinstance(scores, Mapping):
+        return scores + (next(iter(added.values())) if isinstance(added, Mapping) else added)
+    return {**scores, **{kind: scores[kind] + rows for kind, rows in added.items()}}
 
 
 def _merged_difference(true: SparseFeature, other: SparseFeature, n_channels: int) -> SparseFeature:

@@ -14,9 +14,9 @@ from scipy.spatial.distance import squareform
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
 from structboost.errors import TaskError
+from structboost.inference.arguments import checked_costs
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
-from structboost.tasks.base import checked_costs
 from structboost.validation import checked_flag, checked_whole_number, shown, without_mask
 
 

@@ -10,11 +10,10 @@ from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, LinearProgram, is_binary
-from structboost.inference.arguments import whole_array
+from structboost.inference.arguments import checked_costs, whole_array
 from structboost.inference.paths import cheapest_paths, path_of_fewest_arcs, topological_order
 from structboost.runtime.called_class import described
 from structboost.runtime.memory import check_memory
-from structboost.tasks.base import checked_costs
 from structboost.validation import checked_whole_number, shown
 
 

@@ -12,9 +12,9 @@ from scipy.sparse import csc_array, csr_array, vstack
 
 from structboost._typing import FloatArray, override
 from structboost.errors import TaskError, on_example
+from structboost.inference.arguments import checked_costs
 from structboost.runtime.called_class import Described
 from structboost.solvers.milp import ProgramSolver
-from structboost.tasks.base import checked_costs
 from structboost.validation import checked_flag, shown
 
 

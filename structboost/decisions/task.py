@@ -9,8 +9,8 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
-from structboost.contract.separation import Separation
-from structboost.contract.task import Task
+from structboost.contract.separation import Separation, separate_by_argmax
+from structboost.contract.task import Decomposes, Searches, Separates, Task, Validates
 from structboost.decisions.inputs import (
     Decision,
     DecisionInput,
@@ -27,7 +27,7 @@ _SOLVER_SLIP = 1e-6
 _PROBED = 8
 
 
-class PredictThenOptimizeTask(Task):
+class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
     """Decisions that are best for predicted costs of items, judged by the true costs.
 
     The loss is regret: the excess cost of decision z over the best one z*, ``c'z - c'z*`` with the
@@ -147,7 +147,7 @@ class PredictThenOptimizeTask(Task):
     def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
         problem = self._shared_problem(X)
         if problem is None:
-            return super().separate(X, Y, scores)
+            return separate_by_argmax(self, X, Y, scores)
         truth = Y if isinstance(Y, TrueDecisions) else _table(Y)
         chosen, sign, n = truth.chosen, _sign(problem), len(truth)
         costs = flat_costs(scores.rows).reshape(chosen.shape) - 0.5 * truth.costs

@@ -46,7 +46,7 @@ from structboost.objectives.registry import formulation_of
 from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
-from structboost.tasks.hierarchical import HierarchicalMultiLabelTask, check_order, read_hierarchy
+from structboost.tasks.hierarchical import HierarchicalMultiLabelTask, read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -283,12 +283,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         Raises
         ------
         TooManyOutputsError
-            If a label has several parents in a hierarchy of more than 12 labels.
+            If a label has several parents in a hierarchy.
         """
         scores = self._scores(X) * (self.temperature_ or 1.0)
-        stack = StackedParts({"x": scores}, {})
-        expected = self.task_.marginals_batch([None] * len(scores), stack).expected["x"]
-        return np.array(expected[:, : len(self.classes_)])
+        task: Any = self.task_
+        expected = task.marginals_batch([None] * len(scores), StackedParts({"x": scores}, {}))
+        return np.array(expected.expected["x"][:, : len(self.classes_)])
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
         """Iterate over the labels after each round, with the weights of that round.
@@ -484,11 +484,11 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
 
     def _sets(self, scores: FloatArray) -> IntArray:
         """Return the set with the least expected loss, or the highest score, of each sample."""
+        task: Any = self.task_
         if self._by_likelihood and self.hierarchy is None:
-            task: Any = self.task_
             return np.array(task.least_expected_loss(scores * (self.temperature_ or 1.0)))
         stack = StackedParts({"x": scores}, {"x": np.arange(len(scores) + 1)})
-        return np.array(self.task_.argmax_batch([None] * len(scores), stack))
+        return np.array(task.argmax_batch([None] * len(scores), stack))
 
     @override
     def _decision(self, scores: FloatArray) -> FloatArray:
@@ -511,8 +511,6 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
 def _closed(indicator: IntArray, edges: IntArray, classes: AnyArray) -> IntArray:
     """Return sets of labels with all labels above theirs, and warn how many have more."""
     labels = classes.tolist()
-    named = [(labels[above], labels[below]) for above, below in edges]
-    check_order(named, indicator, labels, "hierarchy")
     closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
     is_open = (closed != indicator).any(axis=1)
     if is_open.any():

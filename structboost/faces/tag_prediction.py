@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
+from structboost.contract.separation import best_outputs
 from structboost.errors import examples_numbered
 from structboost.faces.base import BoostedFace
 from structboost.faces.labels import label_vector
@@ -181,7 +182,7 @@ class TagPrediction(BoostedFace):
             lower = lowered(scores, outside, offset)
             return [
                 self.classes_[predicted].tolist()
-                for predicted in self.task_.argmax_batch(inputs, lower)
+                for predicted in best_outputs(self.task_, inputs, lower)
             ]
 
         return self._by_blocks(X, tags)

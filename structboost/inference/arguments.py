@@ -1,13 +1,19 @@
-"""Checks at the public door of the searches, whose errors name the argument and the remedy."""
+"""Checks of arguments of searches and tasks, whose errors name the argument and the remedy."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost.errors import TaskError
+from structboost.runtime.memory import check_memory
+from structboost.validation import array_of, is_whole, shown, without_mask
+
+T = TypeVar("T")
 
 # A dimension is a size, or the name of one that may be any.
 Shape = tuple[int | str, ...]
@@ -115,3 +121,111 @@ def refuse(values: AnyArray, bad: Any, name: str, wanted: str) -> None:
 def _text(shape: Shape) -> str:
     """Write a shape, such as ``(3, n_labels)``."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def as_task_error(check: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a check, and raise its error as a TaskError."""
+    try:
+        return check(*arguments, **options)
+    except (TypeError, ValueError) as error:
+        raise TaskError(str(error)) from None
+
+
+def passes(check: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a check raises no TaskError."""
+    try:
+        check(*arguments)
+    except TaskError:
+        return False
+    return True
+
+
+def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
+    """Return costs as finite float64, a vector or a row for each problem."""
+    shape = ("n_problems",)[: n_axes - 1]
+    return real_array(costs, "costs", (*shape, "n_items" if n_items is None else n_items))
+
+
+def penalties(
+    forbidden: Any, n: int, what: str, *, ends: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return minus infinity on forbidden pairs of labels, first labels and last labels, else 0.
+
+    There are ``n`` labels, of which errors use the name ``what``.  None means the start or the end
+    if ``ends``.
+    """
+    check_pairs_fit(n, what)
+    table = np.zeros((n + 1, n + 1))
+    try:
+        pairs = [(first, second) for first, second in forbidden]
+    except (TypeError, ValueError):
+        raise TaskError(
+            f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)]."
+        ) from None
+    for pair in pairs:
+        is_pair = all((ends and end is None) or (is_whole(end) and 0 <= end < n) for end in pair)
+        if not is_pair or pair == (None, None):
+            more = ", or None for the start or the end" if ends else ""
+            raise TaskError(
+                f"forbidden has {shown(pair)}; give pairs of {what} in 0..{n - 1}{more}."
+            )
+        table[*(n if end is None else end for end in pair)] = -np.inf
+    return table[:n, :n].ravel(), table[n, :n].copy(), table[:n, n].copy()
+
+
+def check_pairs_fit(n: int, what: str) -> None:
+    """Raise MemoryError if a number for each pair of ``n`` things does not fit into memory."""
+    check_memory(8 * n**2, f"Numbers for all pairs of {n} {what}", f"take fewer {what}")
+
+
+def labels_of(
+    y: Any,
+    name: str,
+    n: int | None = None,
+    high: float = np.inf,
+    *,
+    low: int = 0,
+    more: str = "",
+    sample: int | None = None,
+) -> IntArray:
+    """Return a vector of ``n`` whole numbers from ``low`` to ``high``.
+
+    TaskError, which says ``more`` and names the example ``sample``, if it is another value.
+    """
+    vector = as_array(y)
+    if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
+        raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers{more}.", sample)
+    if n is not None and len(vector) != n:
+        raise TaskError(f"{name} has {len(vector)} entries; give {n}{more}.", sample)
+    if len(vector) and not low <= vector.min() <= vector.max() <= (
+        vector.max() if high is None else high
+    ):
+        raise TaskError(
+            f"{name} has entries from {vector.min()} to {vector.max()}; give {low} to "
+            f"{high}{more}.",
+            sample,
+        )
+    return vector.astype(np.int64, copy=False)
+
+
+def as_array(value: Any) -> AnyArray:
+    """Return a value as an array without a mask, of no dimensions if it cannot be one."""
+    return array_of(without_mask(value))
+
+
+def checked_features(x: Any, axes: str, other: str = "") -> AnyArray:
+    """Return an input that is an array of features with these axes, such as ``(n, n_features)``.
+
+    ``other`` names other inputs that the task takes, for the error.
+    """
+    table = as_array(x)
+    if table.ndim != axes.count(",") + 1:
+        fault = f"has shape {table.shape}" if table.ndim else f"is {shown(x)}"
+        raise TaskError(f"An input {fault}; give {axes}{other}.")
+    return table
+
+
+def check_has(x: Any, members: tuple[str, ...], wanted: str) -> None:
+    """Raise TaskError unless an input has these members."""
+    if not all(hasattr(x, name) for name in members):
+        raise TaskError(f"An input is {shown(x)}; give {wanted}.")

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import check_sum, node_pairs, rows
+from structboost.inference.arguments import node_pairs
 from structboost.inference.paths import topological_order
 from structboost.inference.superpixel_crf import least_energy_labels
 from structboost.runtime.compiled import compiled
@@ -16,96 +16,6 @@ _OUT, _IN, _OPEN = 0, 1, 2
 
 # Labels, parents before their children; where the parents of each label begin; and these parents.
 Hierarchy = tuple[IntArray, IntArray, IntArray]
-
-
-def maximum_closure(scores: ArrayLike, edges: ArrayLike) -> IntArray:
-    """Find the set of labels of highest score that is closed upwards in a hierarchy.
-
-    A set scores the sum of its labels.  It has, with each label, all its parents.
-
-    Parameters
-    ----------
-    scores : array-like, shape (n_labels,) or (n_problems, n_labels)
-        Score of each label; a row for each problem.
-    edges : array-like of int, shape (n_edges, 2)
-        Pairs (parent, child) of labels, without a cycle; a label may have several parents.
-
-    Returns
-    -------
-    labels : ndarray of int64, of the shape of ``scores``
-        1 on the labels of each set.  A label is left out where it makes no difference.
-
-    Raises
-    ------
-    ValueError
-        If the edges form a cycle.
-
-    Notes
-    -----
-    Exact.  Dynamic programming decides all labels of a tree, in ``O(n_labels)`` for each problem.
-    Where labels have several parents, it gives two bounds on the gain of a label and those below
-    it.  Labels that the bounds leave open are decided by one minimum cut for all problems.  Picard,
-    Maximal closure of a graph and applications to combinatorial problems, Management Science 1976.
-
-    Examples
-    --------
-    >>> from structboost.inference import maximum_closure
-    >>> maximum_closure([-1.0, -0.5, 2.0, 0.4], [[0, 1], [1, 2], [0, 3]]).tolist()
-    [1, 1, 1, 1]
-    """
-    table, shape = rows(scores, "scores", "n_labels")
-    check_sum(table, "scores")
-    _, hierarchy = checked_hierarchy(edges, table.shape[1])
-    return best_closed_sets(table, hierarchy).reshape(shape)
-
-
-def closure_marginals(scores: ArrayLike, edges: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Compute the probabilities of labels where sets are closed upwards in a tree.
-
-    A set has probability ``exp(score) / Z``, with the score of :func:`maximum_closure`, and ``Z``
-    the sum over all closed sets.
-
-    Parameters
-    ----------
-    scores : array-like, shape (n_labels,) or (n_problems, n_labels)
-        Score of each label; a row for each problem.
-    edges : array-like of int, shape (n_edges, 2)
-        Pairs (parent, child) of labels; each label has at most one parent.
-
-    Returns
-    -------
-    of_labels : ndarray, of the shape of ``scores``
-        Probability of each label; no label is more probable than its parent.
-    log_sums : ndarray, shape () or (n_problems,)
-        Logarithm of ``Z`` of each problem.
-
-    Raises
-    ------
-    ValueError
-        If the edges form a cycle, or a label has two parents.
-
-    Notes
-    -----
-    Exact, in ``O(n_labels)`` for each problem, by sums over the sets below each label.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structboost.inference import closure_marginals
-    >>> of_labels, log_sum = closure_marginals([0.0, 0.0], [[0, 1]])
-    >>> of_labels.round(3).tolist(), round(float(np.exp(log_sum)), 3)
-    ([0.667, 0.333], 3.0)
-    """
-    table, shape = rows(scores, "scores", "n_labels")
-    check_sum(table, "scores")
-    _, hierarchy = checked_hierarchy(edges, table.shape[1])
-    n_parents = np.diff(hierarchy[1])
-    if (n_parents > 1).any():
-        label = int(np.argmax(n_parents))
-        raise ValueError(f"edges give label {label} several parents; give each label at most one.")
-    of_labels, log_sums = np.empty(table.shape), np.empty(len(table))
-    closed_set_probabilities(table, hierarchy, of_labels, log_sums)
-    return of_labels.reshape(shape), log_sums.reshape(shape[:-1])
 
 
 def checked_hierarchy(edges: ArrayLike, n_labels: int) -> tuple[IntArray, Hierarchy]:
@@ -123,7 +33,15 @@ def checked_hierarchy(edges: ArrayLike, n_labels: int) -> tuple[IntArray, Hierar
 
 
 def best_closed_sets(scores: FloatArray, hierarchy: Hierarchy) -> IntArray:
-    """Find sets row by row, as :func:`maximum_closure` does."""
+    """Find the sets of labels of highest score that are closed upwards in a hierarchy, row by row.
+
+    A set scores the sum of its labels, and has, with each label, all its parents.  A label is left
+    out where it makes no difference.  Exact: dynamic programming decides all labels of a tree, in
+    ``O(n_labels)``.  Where labels have several parents, it gives two bounds on the gain of a label
+    and those below it.  Labels that the bounds leave open are decided by one minimum cut for all
+    rows (Picard, Maximal closure of a graph and applications to combinatorial problems, Management
+    Science 1976).
+    """
     scores = np.ascontiguousarray(scores, np.float64)
     _, starts, parents = hierarchy
     states = np.empty(scores.shape, np.int64)
@@ -150,7 +68,11 @@ def best_closed_sets(scores: FloatArray, hierarchy: Hierarchy) -> IntArray:
 def closed_set_probabilities(
     scores: FloatArray, hierarchy: Hierarchy, of_labels: FloatArray, log_sums: FloatArray
 ) -> None:
-    """Fill probabilities and logarithms of sums row by row, as :func:`closure_marginals` does."""
+    """Fill in probabilities of labels and logarithms of sums, row by row, in a tree.
+
+    A closed set has a probability ``~ exp(score)``.  Exact, in ``O(n_labels)`` for each row, by
+    sums over the sets below each label.
+    """
     order, starts, parents = hierarchy
     n_labels = scores.shape[1]
     odds = np.empty(n_labels)

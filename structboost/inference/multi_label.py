@@ -3,92 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import refuse, rows, whole_array
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_choice
-
-
-def most_violated_label_set(scores: ArrayLike, truth: ArrayLike, loss: str) -> IntArray:
-    """Find the set of labels of highest score plus loss (loss-augmented argmax).
-
-    A set scores the sum of its labels.
-
-    Parameters
-    ----------
-    scores : array-like, shape (n_labels,) or (n_problems, n_labels)
-        Score of each label; a row for each problem.
-    truth : array-like of 0 and 1, of the shape of ``scores``
-        True sets.
-    loss : {"hamming", "subset", "f1"}
-        Fraction of the labels that are wrong; 1 unless the sets are equal; or 1 minus the F1 of the
-        two sets, ``2 |y and z| / (|y| + |z|)``, which is 1 if both are empty.
-
-    Returns
-    -------
-    labels : ndarray of int64, of the shape of ``scores``
-        1 on the labels of each set.  Labels that make no difference are left out; with ``"f1"`` the
-        set with fewer true labels is taken, then the one with fewer others.
-
-    Notes
-    -----
-    Exact, in ``O(n_labels)`` for each problem, with ``"f1"`` in ``O(n_labels^2)``: among sets of
-    equally many true and equally many other labels, the best has the highest scores of each.
-    Petterson and Caetano, Reverse multi-label learning, NIPS 2010.
-
-    Examples
-    --------
-    >>> from structboost.inference import most_violated_label_set
-    >>> most_violated_label_set([0.4, -0.2, 0.1], [1, 0, 0], "f1").tolist()
-    [0, 0, 1]
-    >>> most_violated_label_set([0.4, -2.0, -3.0], [1, 0, 0], "subset").tolist()
-    [0, 0, 0]
-    """
-    table, shape = rows(scores, "scores", "n_labels")
-    true = whole_array(truth, "truth", shape, 2).reshape(table.shape)
-    checked_choice(loss, "loss", ("hamming", "subset", "f1"))
-    return most_violated_sets(table, true, loss).reshape(shape)
-
-
-def max_expected_f1(probabilities: ArrayLike) -> IntArray:
-    """Find the set of labels of the largest expected F1 where labels are independent.
-
-    Parameters
-    ----------
-    probabilities : array-like, shape (n_labels,) or (n_problems, n_labels)
-        Probability of each label; a row for each problem.
-
-    Returns
-    -------
-    labels : ndarray of int64, of the shape of ``probabilities``
-        1 on the labels of each set; two empty sets have F1 1.  Of equally good sets the larger one,
-        but the empty set before all others.
-
-    Notes
-    -----
-    Exact, in ``O(n_labels^2)`` for each problem.  The best set of each size has the most probable
-    labels.  The expectation over the number of true labels beside them follows from that of the
-    size above.  Ye, Chai, Lee and Chieu, Optimizing F-measures: a tale of two approaches, ICML
-    2012, Algorithm 1.
-
-    Examples
-    --------
-    >>> from structboost.inference import max_expected_f1
-    >>> max_expected_f1([0.9, 0.5, 0.1]).tolist()
-    [1, 1, 0]
-    """
-    table, shape = rows(probabilities, "probabilities", "n_labels")
-    values = table.reshape(shape)
-    refuse(values, (values < 0) | (values > 1), "probabilities", "numbers from 0 to 1")
-    labels = np.empty(table.shape, np.int64)
-    best_expected_f1(table, labels)
-    return labels.reshape(shape)
 
 
 def most_violated_sets(scores: FloatArray, truth: IntArray, loss: str) -> IntArray:
-    """Find sets row by row, as :func:`most_violated_label_set` does."""
+    """Find the sets of highest score plus loss (loss-augmented argmax), row by row.
+
+    A set scores the sum of its labels.  Labels that make no difference are left out.  Exact, in
+    ``O(n_labels)``, with ``"f1"`` in ``O(n_labels^2)``: among sets of equally many true and equally
+    many other labels, the best has the highest scores of each (Petterson and Caetano, Reverse
+    multi-label learning, NIPS 2010).
+    """
     if loss == "f1":
         labels = np.empty(scores.shape, np.int64)
         most_violated_f1(np.ascontiguousarray(scores, np.float64), truth, labels)
@@ -151,7 +78,13 @@ def most_violated_f1(scores: FloatArray, truth: IntArray, labels: IntArray) -> N
 
 @compiled
 def best_expected_f1(probabilities: FloatArray, labels: IntArray) -> None:
-    """Fill ``labels`` as :func:`max_expected_f1` does, row by row."""
+    """Fill ``labels`` with the sets of the largest expected F1 of independent labels, row by row.
+
+    Two empty sets have F1 1.  Of equally good sets it is the larger one, but the empty set before
+    all others.  Exact, in ``O(n_labels^2)``: the best set of each size has the most probable
+    labels, and the expectation over the number of true labels beside them follows from that of the
+    size above (Ye, Chai, Lee and Chieu, Optimizing F-measures, ICML 2012, Algorithm 1).
+    """
     n = probabilities.shape[1]
     right = np.empty((n + 1, n + 1))
     others = np.empty(2 * n + 2)

@@ -6,72 +6,21 @@ from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import node_pairs, rows, whole_array
 from structboost.runtime.compiled import compiled
-
-
-def dag_shortest_path(costs: ArrayLike, arcs: ArrayLike, source: int, target: int) -> FloatArray:
-    """Find the cheapest path between two nodes of a directed acyclic graph.
-
-    Parameters
-    ----------
-    costs : array-like, shape (n_arcs,) or (n_problems, n_arcs)
-        Cost of each arc, of either sign; a row for each problem.
-    arcs : array-like of int, shape (n_arcs, 2)
-        Tail and head of each arc: nodes, counted from 0.
-    source, target : int
-        First and last node.
-
-    Returns
-    -------
-    used : ndarray, of the shape of ``costs``
-        1 on the arcs of the path.  Of equally cheap ways into a node, the path takes the one whose
-        tail comes first in topological order.
-
-    Raises
-    ------
-    ValueError
-        If the arcs form a cycle, or no path leads from ``source`` to ``target``.
-
-    Notes
-    -----
-    Exact, in ``O(n_arcs)`` for each problem, by dynamic programming.  Cormen and others,
-    Introduction to algorithms, section on single-source shortest paths in directed acyclic graphs.
-
-    Examples
-    --------
-    >>> from structboost.inference import dag_shortest_path
-    >>> arcs = [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]
-    >>> dag_shortest_path([1.0, 3.0, -1.0, 4.0, 2.0], arcs, 0, 3).tolist()
-    [1.0, 0.0, 1.0, 0.0, 1.0]
-    """
-    pairs = node_pairs(arcs, "arcs")
-    if not len(pairs):
-        raise ValueError("arcs has no rows; give (n_arcs, 2), at least one.")
-    table, shape = rows(costs, "costs", len(pairs))
-    n_nodes = int(pairs.max()) + 1
-    nodes = topological_order(pairs, n_nodes)
-    if len(nodes) < n_nodes:
-        raise ValueError("arcs form a cycle; take one away.")
-    ends = whole_array([source, target], "[source, target]", (2,), n_nodes)
-    places = np.argsort(nodes)
-    order = np.argsort(places[pairs[:, 0]], kind="stable")
-    tails, heads = np.ascontiguousarray(pairs.T)
-    return cheapest_paths(table, tails, heads, order, (int(ends[0]), int(ends[1]))).reshape(shape)
 
 
 def cheapest_paths(
     costs: FloatArray, tails: IntArray, heads: IntArray, order: IntArray, ends: tuple[int, int]
 ) -> FloatArray:
-    """Find the cheapest path for each row of costs, as :func:`dag_shortest_path` does.
+    """Find the cheapest path between two nodes of a directed acyclic graph, for each row of costs.
 
-    In ``order`` every arc into a node stands before all arcs out of it.  ``ends`` are the first and
-    the last node.
+    Exact, in ``O(n_arcs)``, for costs of either sign.  Of equally cheap ways into a node it is the
+    first in ``order``, where every arc into a node stands before all arcs out of it.  ``ends`` are
+    the first and the last node.
     """
     used = np.zeros(costs.shape)
     if not _cheapest_paths(np.ascontiguousarray(costs), tails, heads, order, *ends, used):

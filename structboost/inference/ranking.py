@@ -13,171 +13,20 @@ for each number of relevant items among them (Joachims, ICML 2005, Algorithm 2).
 
 **NDCG of several grades.**  Within a grade the best order is that of the scores, so the pairs of
 one grade score the same in every order that can win, and the pairs of different grades score as all
-pairs do, up to a constant.  There are two searches.  Lists of few items go by the first, others by
-the shorter one:
-
-- Which place an item takes is an assignment.  All pairs score linearly in the places: the item at
-  place p of n stands in front of n - p items and behind p - 1 (the discounted gain is linear in the
-  places as well; Le and Smola, 2007, section 3).
-- The first k places hold the first items of each grade, and all others follow by their scores.
-  Dynamic programming goes through the numbers of items of each grade.
+pairs do, up to a constant.  Which place an item takes is an assignment.  All pairs score linearly
+in the places: the item at place p of n stands in front of n - p items and behind p - 1 (the
+discounted gain is linear in the places as well; Le and Smola, 2007, section 3).
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import not_negative, real_array
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_choice, checked_whole_number
-
-
-def ranking_value(scores: ArrayLike, gains: ArrayLike, measure: str, k: int | None = None) -> float:
-    """Compute the average precision, NDCG or precision of items in the order of their scores.
-
-    Parameters
-    ----------
-    scores : array-like, shape (n_items,)
-        Score of each item.
-    gains : array-like, shape (n_items,)
-        Gain of each item at the first place, not negative; 1 of relevant items and 0 of others for
-        ``"map"`` and ``"precision"``.  At least two items differ.
-    measure : {"map", "ndcg", "precision"}
-        Average precision; discounted gain ``sum_i gains[i] / log2(1 + place of i)`` over its
-        largest value; or relevant items among the first k over the largest number of them.
-    k : int, optional
-        Number of places that count.  ``"precision"`` needs it, and ``"ndcg"`` takes it.
-
-    Returns
-    -------
-    value : float
-        From 0 to 1.  Where items are tied, the mean of the best and the worst order.
-
-    Notes
-    -----
-    Exact, in ``O(n_items * log n_items)``.  Järvelin and Kekäläinen, Cumulated gain-based
-    evaluation of IR techniques, TOIS 2002.
-
-    Examples
-    --------
-    >>> from structboost.inference import ranking_value
-    >>> round(ranking_value([3.0, 2.0, 1.0], [0, 1, 1], "map"), 3)
-    0.583
-    """
-    values, worth, top = _checked_list(scores, gains, measure, k)
-    if top.name == "ndcg":
-        return value_of_graded_order(values, worth, top.k)
-    return value_of_order(values, worth.astype(np.int64), top)
-
-
-def most_violated_ranking(
-    scores: ArrayLike, gains: ArrayLike, measure: str, k: int | None = None
-) -> tuple[IntArray, float]:
-    """Find the order of items of the largest loss plus score (loss-augmented argmax).
-
-    It maximises ``1 - value`` minus the sum of ``(scores[i] - scores[j]) / n_pairs`` over the pairs
-    with ``gains[i] > gains[j]`` in which j stands in front of i; ``n_pairs`` is the number of all
-    pairs with different gains.
-
-    Parameters
-    ----------
-    scores, gains, measure, k
-        As :func:`ranking_value` takes them.
-
-    Returns
-    -------
-    order : ndarray of int64, shape (n_items,)
-        Items from the first place on; among equally good orders always the same.
-    loss : float
-        1 minus the value of the order.
-
-    Notes
-    -----
-    Exact.  ``"map"`` in ``O(n_relevant * n_others)`` (Yue and others, SIGIR 2007), ``"precision"``
-    in ``O(k * n_relevant)`` (Joachims, ICML 2005, Algorithm 2), ``"ndcg"`` by the assignment of
-    items to places in ``O(n_items^3)`` (Le and Smola 2007), or by dynamic programming where few
-    grades or places make that shorter.
-
-    Examples
-    --------
-    >>> from structboost.inference import most_violated_ranking
-    >>> order, loss = most_violated_ranking([1.5, 1.0, 0.9], [1, 0, 0], "map")
-    >>> order.tolist(), round(loss, 3)
-    ([1, 0, 2], 0.5)
-    """
-    values, worth, top = _checked_list(scores, gains, measure, k)
-    if top.name == "ndcg":
-        grades, levels = np.unique(worth, return_inverse=True)
-        n_pairs = weigh_pairs(levels, len(grades), np.ones(len(levels)))
-        heights, loss = most_violated_graded_order(values, worth, n_pairs, top.k)
-        return np.argsort(-heights, kind="stable"), loss
-    relevant, others, in_front = merge(values, worth.astype(np.int64), top)
-    order, is_relevant = np.empty(len(values), np.int64), np.zeros(len(values), np.bool_)
-    places = np.arange(len(relevant)) + in_front
-    is_relevant[places] = True
-    order[places], order[~is_relevant] = relevant, others
-    return order, loss_of_merge(in_front, top)
-
-
-def _checked_list(
-    scores: ArrayLike, gains: ArrayLike, measure: Any, k: Any
-) -> tuple[FloatArray, FloatArray, TopMeasure]:
-    values = real_array(scores, "scores", ("n_items",))
-    worth = not_negative(gains, "gains", (len(values),))
-    name = checked_choice(measure, "measure", ("map", "ndcg", "precision"))
-    if len(np.unique(worth)) < 2:
-        raise ValueError("gains are all equal; give at least two different ones.")
-    if name != "ndcg" and not np.isin(worth, (0, 1)).all():
-        raise ValueError(f"gains has other numbers than 0 and 1; measure={name!r} takes only them.")
-    if (k is None and name == "precision") or (k is not None and name == "map"):
-        raise ValueError(f"k is {k}; 'precision' needs the number of places, 'map' takes none.")
-    return values, worth, TopMeasure(name, 0 if k is None else checked_whole_number(k, "k"))
-
-
-def violated_pairs(scores: ArrayLike, relevance: ArrayLike) -> tuple[FloatArray, float]:
-    """Count the pairs of items that a ranking by scores violates.
-
-    Item i must score at least 1 more than item j where ``relevance[i] > relevance[j]``: for each
-    pair the loss-augmented argmax of the area under the ROC curve.
-
-    Parameters
-    ----------
-    scores : array-like, shape (n_items,)
-        Score of each item.
-    relevance : array-like, shape (n_items,)
-        Relevance of each item, larger for better.
-
-    Returns
-    -------
-    signed : ndarray, shape (n_items,)
-        Number of violated pairs in which the item is the better half, minus those in which it is
-        the worse.
-    n_violated : float
-        Number of violated pairs.
-
-    Notes
-    -----
-    Exact, in ``O(n_items * log n_items)``, without a list of the pairs.  Joachims, A support vector
-    method for multivariate performance measures, ICML 2005; StructBoost, section 3.2.
-
-    Examples
-    --------
-    >>> from structboost.inference import violated_pairs
-    >>> signed, n_violated = violated_pairs([2.0, 0.5, 0.0], [1, 0, 1])
-    >>> signed.tolist(), n_violated
-    ([0.0, -1.0, 1.0], 1.0)
-    """
-    values = real_array(scores, "scores", ("n_items",))
-    ranks, levels = np.unique(
-        real_array(relevance, "relevance", (len(values),)), return_inverse=True
-    )
-    return violated_pair_weights(values, levels, len(ranks), np.ones(len(values)), 1.0)
 
 
 @compiled
@@ -223,8 +72,9 @@ def violated_pair_weights(
 ) -> tuple[FloatArray, float]:
     """Weigh the pairs with ``scores[i] - scores[j] < margin``, level i above level j.
 
-    Arguments are those of :func:`weigh_pairs`, the result is that of :func:`violated_pairs`, where
-    a pair counts the product of the weights of its items.
+    Arguments are those of :func:`weigh_pairs`.  The result is, for each item, the pairs in which it
+    is the better half minus those in which it is the worse, and the sum over all; a pair counts the
+    product of the weights of its items.
     """
     n = len(scores)
     order = np.argsort(scores, kind="mergesort")
@@ -291,7 +141,7 @@ class TopMeasure(NamedTuple):
 
 
 def value_of_order(scores: FloatArray, levels: IntArray, measure: TopMeasure) -> float:
-    """Compute a measure of an order, as :func:`~structboost.inference.ranking_value` does.
+    """Compute a measure of an order, of ties the mean of the best and the worst order.
 
     ``levels`` are 1 for relevant items and 0 for others; there are some of each.
     """
@@ -303,43 +153,28 @@ def value_of_order(scores: FloatArray, levels: IntArray, measure: TopMeasure) ->
 def most_violated_order(
     scores: FloatArray, levels: IntArray, measure: TopMeasure
 ) -> tuple[FloatArray, float]:
-    """Find an order as :func:`~structboost.inference.most_violated_ranking` does, and its loss.
+    """Find the order of the largest loss plus score, and its loss.
 
-    It is given by the fraction of the pairs that are swapped, of each item; negative for others.
+    It maximises ``1 - value`` minus the sum of ``(scores[i] - scores[j]) / n_pairs`` over the pairs
+    of a relevant item i and another item j that stands in front of it.  The order is given by the
+    fraction of the pairs that are swapped, of each item; negative for others.
     """
-    relevant, others, in_front = merge(scores, levels, measure)
+    order = np.argsort(-scores, kind="stable")
+    relevant, others = order[levels[order] == 1], order[levels[order] == 0]
+    # Other items in front of each relevant one.
+    in_front = np.zeros(len(relevant), np.int64)
+    if measure.name == "precision":
+        in_front = _others_in_front(scores[relevant], scores[others], measure.k)
+    else:
+        largest = float(_gains(in_front, measure).sum())
+        _move_others(scores[relevant], scores[others], measure.name == "ndcg", largest, in_front)
     n_relevant, n_others = len(relevant), len(others)
     signed = np.zeros(len(scores))
     signed[relevant] = in_front / (n_relevant * n_others)
     # The first others stand in front of a relevant item, as many as are in front of it.
     passed = n_relevant - np.searchsorted(in_front, np.arange(n_others), side="right")
     signed[others] = -passed / (n_relevant * n_others)
-    return signed, loss_of_merge(in_front, measure)
-
-
-def merge(
-    scores: FloatArray, levels: IntArray, measure: TopMeasure
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Merge the relevant and the other items to the order of :func:`most_violated_order`.
-
-    Returns both, each in the order of their scores, and how many other items stand in front of each
-    relevant one.
-    """
-    order = np.argsort(-scores, kind="stable")
-    relevant, others = order[levels[order] == 1], order[levels[order] == 0]
-    in_front = np.zeros(len(relevant), np.int64)
-    if measure.name == "precision":
-        in_front = _others_in_front(scores[relevant], scores[others], measure.k)
-    else:
-        largest = float(_gains(in_front, measure).sum())
-        is_ndcg = measure.name == "ndcg"
-        _move_others(scores[relevant], scores[others], is_ndcg, largest, in_front)
-    return relevant, others, in_front
-
-
-def loss_of_merge(in_front: IntArray, measure: TopMeasure) -> float:
-    """Compute 1 minus the value of an order with so many other items in front of relevant ones."""
-    return max(0.0, 1.0 - _value(in_front, measure))
+    return signed, max(0.0, 1.0 - _value(in_front, measure))
 
 
 def _value(in_front: IntArray, measure: TopMeasure) -> float:
@@ -397,15 +232,8 @@ def _move_others(
             in_front[i] += 1
 
 
-# An assignment of so few items takes less than a millisecond.
-_SHORT = 100
-# The assignment of n items takes about as long as n^3 / 6 steps of the other search.
-_STEPS_OF_ASSIGNMENT = 1 / 6
-_MOST_STATES = 1 << 24
-
-
 def value_of_graded_order(scores: FloatArray, gains: FloatArray, k: int = 0) -> float:
-    """Compute the NDCG of the first ``k`` places, 0 for all, as ``ranking_value`` does."""
+    """Compute the NDCG of the first ``k`` places, 0 for all, as :func:`value_of_order` does."""
     discounts = _discounts(len(gains), k)
     largest = discounts @ -np.sort(-gains)
     ends = [gains[np.lexsort((sign * gains, -scores))] for sign in (1, -1)]
@@ -415,7 +243,7 @@ def value_of_graded_order(scores: FloatArray, gains: FloatArray, k: int = 0) -> 
 def most_violated_graded_order(
     scores: FloatArray, gains: FloatArray, n_pairs: float, k: int = 0
 ) -> tuple[FloatArray, float]:
-    """Find an order as :func:`~structboost.inference.most_violated_ranking` does, and its loss.
+    """Find the order of the largest loss plus score, and its loss.
 
     ``n_pairs`` divides the scores of pairs, ``k`` places count, 0 for all.  The order is given by
     heights, larger for an item further in front.
@@ -425,7 +253,7 @@ def most_violated_graded_order(
     largest = discounts @ -np.sort(-gains)
     # Sorted, items whose scores tie keep one order, and so do the results.
     order = np.argsort(-scores, kind="stable")
-    places = _best_places(scores[order], gains[order] / largest, discounts, n_pairs, k)
+    places = _best_places(scores[order], gains[order] / largest, discounts, n_pairs)
     heights = np.empty(n)
     heights[order] = -places.astype(np.float64)
     value = gains[order] @ discounts[places] / largest
@@ -433,20 +261,6 @@ def most_violated_graded_order(
 
 
 def _best_places(
-    scores: FloatArray, gains: FloatArray, discounts: FloatArray, n_pairs: float, k: int
-) -> IntArray:
-    """Find the places of the best order by the search that is quicker."""
-    n = len(scores)
-    if n > _SHORT:
-        grades, grade_of = np.unique(gains, return_inverse=True)
-        limits = np.minimum(np.bincount(grade_of), k or n)
-        n_states = float(np.prod(limits + 1.0))
-        if n_states * len(grades) ** 2 < _STEPS_OF_ASSIGNMENT * n**3 and n_states <= _MOST_STATES:
-            return places_by_counts(scores, grade_of, grades, discounts, n_pairs, limits)
-    return places_by_assignment(scores, gains, discounts, n_pairs)
-
-
-def places_by_assignment(
     scores: FloatArray, gains: FloatArray, discounts: FloatArray, n_pairs: float
 ) -> IntArray:
     """Find the places of the best order, from 0, by the assignment of items to places.
@@ -457,99 +271,8 @@ def places_by_assignment(
     n = len(scores)
     # A pair in its order instead of swapped changes the signed sum of all pairs by twice its score.
     surplus = np.arange(n - 1.0, -n, -2.0) / (2.0 * n_pairs)
-    gain = np.multiply.outer(scores, surplus)
-    gain -= np.multiply.outer(gains, discounts)
-    _, places = linear_sum_assignment(gain, maximize=True)
-    return np.asarray(places)
-
-
-def places_by_counts(
-    scores: FloatArray,
-    grade_of: IntArray,
-    grades: FloatArray,
-    discounts: FloatArray,
-    n_pairs: float,
-    limits: IntArray,
-) -> IntArray:
-    """Find the places of the best order by the numbers of items of each grade in the first places.
-
-    Arguments and result are those of :func:`places_by_assignment`, with the gain of each of the
-    ``grades``, the grade of each item, and the most items of each grade in the places that count;
-    the discounts of the others are 0.
-    """
-    items = np.argsort(grade_of, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(grade_of))))
-    sums = np.concatenate(([0.0], np.cumsum(scores[items])))
-    # Number of items of each grade that have a larger score than each item.
-    descending = -scores[items]
-    above = np.stack([np.searchsorted(descending[a:b], -scores) for a, b in pairwise(starts)])
-    n_counted = int(np.count_nonzero(discounts))
-    strides = np.concatenate(([1], np.cumprod(limits + 1)))
-    choices = np.full(strides[-1], -1, np.int16)
-    values = np.full(strides[-1], -np.inf)
-    last = np.empty(1, np.int64)
-    _fill_by_counts(
-        (scores, items, starts, sums, np.ascontiguousarray(above), grades, discounts),
-        (n_counted, float(n_pairs), limits.astype(np.int64), strides),
-        (values, choices, last),
-    )
-    chosen = np.empty(n_counted, np.int64)
-    state, counts = int(last[0]), last[0] // strides[:-1] % (limits + 1)
-    for place in range(n_counted - 1, -1, -1):
-        grade = int(choices[state])
-        counts[grade] -= 1
-        state -= int(strides[grade])
-        chosen[place] = items[starts[grade] + counts[grade]]
-    is_other = np.ones(len(scores), bool)
-    is_other[chosen] = False
-    places = np.empty(len(scores), np.int64)
-    places[np.concatenate((chosen, np.flatnonzero(is_other)))] = np.arange(len(scores))
-    return places
-
-
-@compiled
-def _fill_by_counts(
-    of_items: tuple[FloatArray, IntArray, IntArray, FloatArray, IntArray, FloatArray, FloatArray],
-    of_states: tuple[int, float, IntArray, IntArray],
-    results: tuple[FloatArray, NDArray[np.int16], IntArray],
-) -> None:
-    """Fill in the best value of each state, the grade of its last item, and the best last state.
-
-    A state is the numbers of items of each grade in front.  An item that follows them swaps the
-    pairs with all other items that have larger scores.
-    """
-    scores, items, starts, sums, above, grades, discounts = of_items
-    n_counted, n_pairs, limits, strides = of_states
-    values, choices, last = results
-    n_grades = len(grades)
-    values[0] = 0.0
-    best = -np.inf
-    for state in range(len(values)):
-        value = values[state]
-        if value == -np.inf:
-            continue
-        place = 0
-        for g in range(n_grades):
-            place += state // strides[g] % (limits[g] + 1)
-        if place == n_counted:
-            if value > best:
-                best, last[0] = value, state
-            continue
-        for g in range(n_grades):
-            count = state // strides[g] % (limits[g] + 1)
-            if count == limits[g]:
-                continue
-            item = items[starts[g] + count]
-            swapped = 0.0
-            for h in range(n_grades):
-                larger = starts[h] + above[h, item]
-                first = starts[h] + state // strides[h] % (limits[h] + 1)
-                if first < larger:
-                    swapped += sums[larger] - sums[first] - (larger - first) * scores[item]
-            next_value = value - swapped / n_pairs - grades[g] * discounts[place]
-            following = state + strides[g]
-            if next_value > values[following]:
-                values[following], choices[following] = next_value, g
+    gain = np.multiply.outer(scores, surplus) - np.multiply.outer(gains, discounts)
+    return np.asarray(linear_sum_assignment(gain, maximize=True)[1])
 
 
 def _discounts(n: int, k: int) -> FloatArray:

@@ -59,8 +59,9 @@ def semi_markov_viterbi(spans: ArrayLike, transitions: ArrayLike) -> IntArray:
     impossible = best_segments(
         (zeros, zeros, scores.reshape(n * max_length, n_labels), pairs.reshape(1, -1)),
         (np.array([0, n]), np.zeros(1, np.int64), max_length, max_length),
-        (np.zeros((n, 2), np.int64), 0.0), lengths, labels,
-    )  # fmt: skip
+        lengths,
+        labels,
+    )
     if impossible >= 0:
         raise ValueError(
             "spans and transitions forbid every cut by minus infinity; forbid less, or add longer "
@@ -85,15 +86,13 @@ def cut_of(lengths: IntArray, labels: IntArray) -> IntArray:
 def best_segments(
     scores: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     layout: tuple[IntArray, IntArray, int, int],
-    loss: tuple[IntArray, float],
     lengths: IntArray,
     labels: IntArray,
 ) -> int:
     """Cut every sequence, as :func:`semi_markov_viterbi` does one.
 
     ``scores`` are the arrays ``tokens``, ``begins``, ``spans`` and ``pairs``.  ``layout`` consists
-    of ``starts``, ``span_rows``, ``span_step`` and ``max_length``, and ``loss`` of ``rewarded`` and
-    ``reward``.
+    of ``starts``, ``span_rows``, ``span_step`` and ``max_length``.
 
     Parameters
     ----------
@@ -108,9 +107,6 @@ def best_segments(
     span_step, max_length : int
         Rows from a first token to the next one (0 if all share theirs), and most tokens of a
         segment.
-    rewarded : ndarray of int64, shape (n_tokens, 2)
-        Length and label of the segment at each token that scores ``reward`` more; length 0 for
-        none.
     lengths, labels : ndarray of int64, shape (n_tokens,)
         Filled in as :func:`cut_of` reads them; ``lengths`` starts at zero.
 
@@ -121,7 +117,6 @@ def best_segments(
     """
     tokens, begins, spans, pairs = scores
     starts, span_rows, span_step, max_length = layout
-    rewarded, reward = loss
     n_labels = tokens.shape[1]
     longest = 0
     for i in range(len(span_rows)):
@@ -149,8 +144,6 @@ def best_segments(
                     inside += tokens[token, k]
                     row = span_rows[i] + start * span_step + length - 1
                     value = entered[start, k] + (inside + begins[token, k] + spans[row, k])
-                    if rewarded[token, 0] == length and rewarded[token, 1] == k:
-                        value += reward
                     if value > best[end, k]:
                         best[end, k] = value
                         last_length[end, k] = length

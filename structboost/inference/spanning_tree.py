@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike
 from structboost._typing import FloatArray, IntArray
 from structboost.inference.arguments import real_array
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_flag
 
 
-def maximum_spanning_arborescence(scores: ArrayLike, *, single_root: bool = False) -> IntArray:
+def maximum_spanning_arborescence(scores: ArrayLike) -> IntArray:
     """Find the spanning tree of highest score that is directed away from node 0.
 
     A tree scores the sum of its arcs (Chu-Liu-Edmonds algorithm).
@@ -27,8 +26,6 @@ def maximum_spanning_arborescence(scores: ArrayLike, *, single_root: bool = Fals
     scores : array-like, shape (n_nodes, n_nodes)
         Score of the arc from each head (row) to each dependent (column); minus infinity where there
         is no arc.  Column 0 and the diagonal are never used.
-    single_root : bool
-        Whether node 0 has exactly one child, as the root of a sentence has.
 
     Returns
     -------
@@ -39,16 +36,13 @@ def maximum_spanning_arborescence(scores: ArrayLike, *, single_root: bool = Fals
     Raises
     ------
     ValueError
-        If node 0 does not reach every node, or does not with a single child.
+        If node 0 does not reach every node.
 
     Notes
     -----
-    Exact, in ``O(n_nodes^3)``, and mostly ``O(n_nodes^2)``, as few cycles are contracted.  With
-    ``single_root``, arcs are compared first by how many of them leave node 0, then by score, so the
-    best tree has as few children of node 0 as any.  Edmonds, Optimum branchings, Journal of
-    Research of the National Bureau of Standards 1967; McDonald and others, Non-projective
-    dependency parsing using spanning tree algorithms, EMNLP 2005; Stanojevic and Cohen, A root of a
-    problem, EMNLP 2021.
+    Exact, in ``O(n_nodes^3)``, and mostly ``O(n_nodes^2)``, as few cycles are contracted.  Edmonds,
+    Optimum branchings, Journal of Research of the National Bureau of Standards 1967; McDonald and
+    others, Non-projective dependency parsing using spanning tree algorithms, EMNLP 2005.
 
     Examples
     --------
@@ -57,10 +51,9 @@ def maximum_spanning_arborescence(scores: ArrayLike, *, single_root: bool = Fals
     [-1, 0, 1]
     """
     values, arcs, firsts = arcs_of(scores)
-    is_single = checked_flag(single_root, "single_root")
     chosen = np.empty(firsts[1][-1], np.int64)
-    if best_arborescences(values, arcs, *firsts, is_single, chosen) >= 0:
-        raise not_reached(is_single)
+    if best_arborescences(values, arcs, *firsts, chosen) >= 0:
+        raise _not_reached()
     return np.append(-1, arcs[chosen[1:], 0])
 
 
@@ -73,10 +66,8 @@ def arcs_of(scores: ArrayLike) -> tuple[FloatArray, IntArray, tuple[IntArray, In
     return table[arcs[:, 0], arcs[:, 1]], arcs, (np.array([0, len(arcs)]), np.array([0, n]))
 
 
-def not_reached(single_root: bool) -> ValueError:
-    """Make the error of a graph without a tree."""
-    how = " with a single child" if single_root else ""
-    return ValueError(f"scores leave nodes that node 0 does not reach{how}; allow more arcs.")
+def _not_reached() -> ValueError:
+    return ValueError("scores leave nodes that node 0 does not reach; allow more arcs.")
 
 
 @compiled
@@ -85,7 +76,6 @@ def best_arborescences(
     arcs: IntArray,
     first_arcs: IntArray,
     first_nodes: IntArray,
-    single_root: bool,
     chosen: IntArray,
 ) -> int:
     """Choose the arc into each node of the best tree of every graph, below its first node.
@@ -101,8 +91,6 @@ def best_arborescences(
         Head and dependent, counted within the graph.
     first_arcs, first_nodes : ndarray of int64, shape (n_graphs + 1,)
         First arc and first node of each graph.
-    single_root : bool
-        Whether only trees count whose root has a single child.
     chosen : ndarray of int64, shape (n_nodes,)
         Filled with rows of ``arcs``, -1 for roots; of equally good arcs the first.
 
@@ -114,24 +102,16 @@ def best_arborescences(
     for g in range(len(first_nodes) - 1):
         nodes = chosen[first_nodes[g] : first_nodes[g + 1]]
         ends = first_arcs[g], first_arcs[g + 1]
-        if not _best_arborescence(scores, arcs, ends, single_root, nodes):
+        if not _best_arborescence(scores, arcs, ends, nodes):
             return g
     return -1
 
 
 @compiled
 def _best_arborescence(
-    scores: FloatArray,
-    arcs: IntArray,
-    ends: tuple[int, int],
-    single_root: bool,
-    chosen: IntArray,
+    scores: FloatArray, arcs: IntArray, ends: tuple[int, int], chosen: IntArray
 ) -> bool:
-    """Fill in the arcs of the best tree of one graph, and return whether there is one.
-
-    Arcs from the root come last if it is to have a single child: they are compared by ``price``
-    before they are by weight.  A tree has the least number of them, and the largest score then.
-    """
+    """Fill in the arcs of the best tree of one graph, and return whether there is one."""
     first, last = ends
     n = len(chosen)
     # Nodes from n on are contracted cycles.  The best arc into a node is searched once: it changes
@@ -144,11 +124,9 @@ def _best_arborescence(
     live, n_live = np.empty(last - first, np.int64), 0
     source, target = np.empty(last - first, np.int64), np.empty(last - first, np.int64)
     weight = np.empty(last - first)
-    price, least = np.zeros(last - first, np.int64), np.zeros(2 * n, np.int64)
     for a in range(last - first):
         source[a], target[a] = arcs[first + a]
         weight[a] = scores[first + a]
-        price[a] = 1 if single_root and source[a] == 0 else 0
         if source[a] != target[a] and target[a] != 0:
             live[n_live] = a
             n_live += 1
@@ -159,9 +137,8 @@ def _best_arborescence(
             v = target[a]
             if v < searched:
                 continue
-            is_cheaper = best[v] < 0 or price[a] < least[v]
-            if is_cheaper or (price[a] == least[v] and weight[a] > gain[v]):
-                best[v], gain[v], least[v] = a, weight[a], price[a]
+            if best[v] < 0 or weight[a] > gain[v]:
+                best[v], gain[v] = a, weight[a]
         searched = n_all
         for i in range(n_alive):
             if best[alive[i]] < 0 and alive[i] != 0:
@@ -184,7 +161,6 @@ def _best_arborescence(
             a = live[i]
             if cycle[target[a]] >= 0:
                 weight[a] -= gain[target[a]]
-                price[a] -= least[target[a]]
                 target[a] = cycle[target[a]]
             if cycle[source[a]] >= 0:
                 source[a] = cycle[source[a]]
@@ -205,16 +181,13 @@ def _best_arborescence(
         while cycle[inside] != v:
             inside = cycle[inside]
         best[inside] = best[v]
-    chosen[0], n_children = -1, 0
+    chosen[0] = -1
     for v in range(1, n):
         chosen[v] = first + best[v]
-        n_children += arcs[first + best[v], 0] == 0
-    return not single_root or n_children <= 1
+    return True
 
 
-def arborescence_marginals(
-    scores: ArrayLike, *, single_root: bool = False
-) -> tuple[FloatArray, float]:
+def arborescence_marginals(scores: ArrayLike) -> tuple[FloatArray, float]:
     """Compute the probabilities of the arcs of random spanning trees directed away from node 0.
 
     A tree has probability ``exp(score) / Z``, with the score and the argument of
@@ -224,8 +197,6 @@ def arborescence_marginals(
     ----------
     scores : array-like, shape (n_nodes, n_nodes)
         Score of the arc from each head (row) to each dependent (column).
-    single_root : bool
-        Whether node 0 has exactly one child.
 
     Returns
     -------
@@ -237,13 +208,11 @@ def arborescence_marginals(
     Raises
     ------
     ValueError
-        If node 0 does not reach every node, or does not with a single child.
+        If node 0 does not reach every node.
 
     Notes
     -----
     Exact for scores of any size, in ``O(n_nodes^3)``, by elimination of nodes without subtractions.
-    With ``single_root``, a node is eliminated without its arc from node 0, which is its limit where
-    these arcs weigh little.
     Koo, Globerson, Carreras and Collins, Structured prediction models via the matrix-tree theorem,
     EMNLP 2007.
 
@@ -256,10 +225,9 @@ def arborescence_marginals(
     ([[0.0, 0.667, 0.667], [0.0, 0.0, 0.333], [0.0, 0.333, 0.0]], 3.0)
     """
     values, arcs, firsts = arcs_of(scores)
-    is_single = checked_flag(single_root, "single_root")
     of_arcs, log_sums = np.zeros(len(arcs)), np.empty(1)
-    if sum_arborescences(values, arcs, *firsts, is_single, of_arcs, log_sums) >= 0:
-        raise not_reached(is_single)
+    if sum_arborescences(values, arcs, *firsts, of_arcs, log_sums) >= 0:
+        raise _not_reached()
     table = np.zeros((firsts[1][-1],) * 2)
     table[arcs[:, 0], arcs[:, 1]] = of_arcs
     return table, float(log_sums[0])
@@ -271,7 +239,6 @@ def sum_arborescences(
     arcs: IntArray,
     first_arcs: IntArray,
     first_nodes: IntArray,
-    single_root: bool,
     of_arcs: FloatArray,
     log_sums: FloatArray,
 ) -> int:
@@ -293,66 +260,33 @@ def sum_arborescences(
             head, node = arcs[i]
             if node > 0 and head != node:
                 whole[head, node] = scores[i]
-        sums, swapped = np.zeros(n), np.arange(n)
+        sums = np.zeros(n)
         for k in range(n - 1, 0, -1):
             before = weights[starts[k] : starts[k + 1]].reshape(k + 1, k + 1)
             rest = weights[starts[k - 1] : starts[k]].reshape(k, k)
-            # The last node has no head but the root.
-            lowest = 1 if single_root and k > 1 else 0
-            swapped[k] = _node_with_head(before, lowest)
-            if swapped[k] < 0:
+            if before[:k, k].max() == -np.inf:
                 return g
-            _swap(before, swapped[k])
-            sums[k] = _eliminate(before, rest, lowest)
+            sums[k] = _eliminate(before, rest)
         log_sums[g] = sums.sum()
         slopes = np.zeros((n, n))
         for k in range(1, n):
             before = weights[starts[k] : starts[k + 1]].reshape(k + 1, k + 1)
             rest = weights[starts[k - 1] : starts[k]].reshape(k, k)
-            lowest = 1 if single_root and k > 1 else 0
-            _restore(before, rest, sums[k], lowest, slopes)
-            _swap(before, swapped[k])
-            _swap(slopes[: k + 1, : k + 1], swapped[k])
+            _restore(before, rest, sums[k], slopes)
         for i in range(first_arcs[g], first_arcs[g + 1]):
             of_arcs[i] = max(0.0, slopes[arcs[i, 0], arcs[i, 1]])
     return -1
 
 
 @compiled
-def _node_with_head(weights: FloatArray, lowest: int) -> int:
-    """Return the last node that has a head from ``lowest`` on, or -1.
-
-    A node without one is the only child of the root, so it is eliminated last.
-    """
-    for node in range(len(weights) - 1, 0, -1):
-        for head in range(lowest, len(weights)):
-            if head != node and weights[head, node] > -np.inf:
-                return node
-    return -1
-
-
-@compiled
-def _swap(table: FloatArray, node: int) -> None:
-    """Exchange a node and the last one in rows and columns."""
-    k = len(table) - 1
-    if node == k:
-        return
-    for j in range(k + 1):
-        table[node, j], table[k, j] = table[k, j], table[node, j]
-    for j in range(k + 1):
-        table[j, node], table[j, k] = table[j, k], table[j, node]
-
-
-@compiled
-def _eliminate(before: FloatArray, rest: FloatArray, lowest: int) -> float:
+def _eliminate(before: FloatArray, rest: FloatArray) -> float:
     """Fill ``rest`` with the weights without the last node, and return that node's logarithm.
 
-    A node below the last one goes below the heads of that from ``lowest`` on, in proportion to
-    their weights.
+    A node below the last one goes below the heads of that, in proportion to their weights.
     """
     k = len(rest)
-    most = before[lowest:k, k].max()
-    total = most + np.log(np.exp(before[lowest:k, k] - most).sum())
+    most = before[:k, k].max()
+    total = most + np.log(np.exp(before[:k, k] - most).sum())
     for head in range(k):
         for node in range(1, k):
             if head != node:
@@ -365,9 +299,7 @@ def _eliminate(before: FloatArray, rest: FloatArray, lowest: int) -> float:
 
 
 @compiled
-def _restore(
-    before: FloatArray, rest: FloatArray, total: float, lowest: int, slopes: FloatArray
-) -> None:
+def _restore(before: FloatArray, rest: FloatArray, total: float, slopes: FloatArray) -> None:
     """Turn the derivatives by ``rest``, in ``slopes``, into those by ``before``."""
     k = len(rest)
     below = 0.0
@@ -380,5 +312,5 @@ def _restore(
                 slopes[head, k] += moved
                 slopes[k, node] += moved
                 below += moved
-    for head in range(lowest, k):
+    for head in range(k):
         slopes[head, k] += (1.0 - below) * np.exp(before[head, k] - total)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import real_array, refuse
 from structboost.runtime.compiled import compiled
 
 # States of an edge.
@@ -19,47 +18,13 @@ _SLIP = 1e-10
 _FIRST = 1e6
 
 
-def traveling_salesman(costs: ArrayLike) -> IntArray:
-    """Find the shortest tour through all nodes.
-
-    Parameters
-    ----------
-    costs : array-like, shape (n_nodes, n_nodes)
-        Lengths of the edges, symmetric, of either sign; at least 3 nodes.  The diagonal is not
-        used.
-
-    Returns
-    -------
-    tour : ndarray of int64, shape (n_nodes,)
-        Nodes in the order of the tour, from node 0 or another one on; among equally short tours
-        always the same.
-
-    Notes
-    -----
-    Exact, by branch and bound on 1-trees: below a millisecond for 20 nodes, and longer than a
-    second for some problems of 50.  Held and Karp, The traveling-salesman problem and minimum
-    spanning trees: part II, Mathematical Programming 1971.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structboost.inference import traveling_salesman
-    >>> places = np.array([[0, 0], [1, 1], [0, 1], [1, 0]])
-    >>> lengths = np.hypot(*(places[:, None] - places).transpose(2, 0, 1))
-    >>> tour = traveling_salesman(lengths)
-    >>> float(lengths[tour, np.roll(tour, 1)].sum())
-    4.0
-    """
-    table = real_array(costs, "costs", ("n_nodes", "n_nodes"))
-    real_array(table, "costs", (len(table), len(table)))
-    if len(table) < 3:
-        raise ValueError(f"costs has shape {table.shape}; a tour needs at least 3 nodes.")
-    refuse(table, table != table.T, "costs", "a symmetric table")
-    return shortest_tour(table)
-
-
 def shortest_tour(costs: FloatArray) -> IntArray:
-    """Find the shortest tour, as :func:`traveling_salesman` does."""
+    """Find the shortest tour through all nodes, at symmetric costs of either sign.
+
+    Exact, by branch and bound on 1-trees: below a millisecond for 20 nodes, and longer than a
+    second for some problems of 50 (Held and Karp, The traveling-salesman problem and minimum
+    spanning trees: part II, Mathematical Programming 1971).
+    """
     scaled, tour = _scaled(costs), np.arange(len(costs))
     _search(scaled, tour)
     if len(costs) > 3:

@@ -23,8 +23,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, override
-from structboost.contract.calls import separation, stacked, warn_of_one_output
-from structboost.contract.exactness import check_found, probe_argmax
+from structboost.contract.calls import check_found, separation, stacked, warn_of_one_output
+from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task, check_is_task
 from structboost.files.archive import DamagedFileError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import BoolArray, FloatArray, override
-from structboost.contract.exactness import beaten
+from structboost.contract.calls import beaten
 from structboost.errors import TaskError
 from structboost.learners.terms import Terms
 from structboost.objectives.cut_oracle import ColumnOracle, CutOracle

@@ -12,9 +12,9 @@ from scipy.sparse import coo_array, issparse
 
 from structboost._typing import BoolArray, FloatArray, IntArray, override
 from structboost.contract.calls import log_sums, marginals
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import StackedParts, joint_features
+from structboost.contract.probes import check_sum, probe_sums
 from structboost.contract.separation import KeptTruth
-from structboost.contract.sum_probe import check_sum, probe_sums
 from structboost.contract.task import Task
 from structboost.errors import SolverError
 from structboost.learners.responses import SparseResponses, StoredResponses
@@ -92,7 +92,7 @@ class Likelihood:
         # Sparse tables have no single rows in scipy before 1.15.  Lists show the length of inputs.
         reads = problem.task.reads_inputs or isinstance(problem.X, list | tuple)
         inputs = problem.X if reads else [None] * len(indices)
-        self._truth = self._memo.joint_features(problem.task, inputs, problem.Y, offsets)
+        self._truth = joint_features(problem.task, inputs, problem.Y, offsets)
         if probes:
             probe_sums(problem.task, problem.X, problem.Y, offsets)
         self.counts = {}
@@ -172,10 +172,10 @@ class ConditionalLikelihood(Formulation):
         sum(w) + C/m sum_i [log sum_y exp(F(x_i, y)) - F(x_i, y_i)]
 
     over ``w >= 0`` (Lafferty et al., ICML 2001, with columns and an l1 norm).  Tasks must give
-    their marginals (:meth:`structboost.Task.marginals`): chains do, and tasks that list
-    their outputs.  The loss of the task plays no part in training.
+    their marginals (:class:`structboost.contract.Sums`): chains do, and tasks that list their
+    outputs.  The loss of the task plays no part in training.
 
-    A task that lists its outputs (:meth:`structboost.Task.outputs`) lists them once per fit, and
+    A task that lists its outputs (:class:`structboost.contract.Lists`) lists them once per fit, and
     their joint features are stored up to 256 megabytes.  Outputs of further examples are listed
     anew in every pass.
 

@@ -27,11 +27,16 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.calls import separation, separation_of, slack_separation
-from structboost.contract.exactness import check_found, probe_argmax
+from structboost.contract.calls import (
+    check_found,
+    separation,
+    separation_of,
+    slack_separation,
+)
 from structboost.contract.parts import StackedParts
+from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import Separation
-from structboost.contract.task import Task
+from structboost.contract.task import Separates, SeparatesSlacks, Task
 from structboost.errors import SolverError, TaskError
 from structboost.learners.responses import StoredResponses
 from structboost.learners.terms import Terms
@@ -77,7 +82,7 @@ class SlackOracle(ColumnOracle):
         """
         separated, violations, risk, scores = self.outputs_at(weights)
         problem = self._problem
-        if problem.task.defines("separate_slacks"):
+        if isinstance(problem.task, SeparatesSlacks):
             separated = slack_separation(problem.task, problem.X, problem.Y, scores, limit)
             violations = separated.violations(scores)
         slacks = np.arange(len(separated.losses)) if separated.slacks is None else separated.slacks
@@ -86,7 +91,7 @@ class SlackOracle(ColumnOracle):
     @property
     def takes_some(self) -> bool:
         """Whether a search on some examples costs less than on all, as one by one."""
-        return not self._problem.task.defines("separate")
+        return not isinstance(self._problem.task, Separates)
 
     def outputs_at(
         self, weights: FloatArray, examples: IntArray | None = None
@@ -446,7 +451,7 @@ class MSlack(Formulation):
 
     @override
     def start(self, problem: Problem, C: float) -> SlackProgramMaster:
-        has_pairs = problem.task.defines("separate_slacks")
+        has_pairs = isinstance(problem.task, SeparatesSlacks)
         return (SlackProgramMaster if has_pairs else MSlackMaster)(SlackOracle(problem), C)
 
 
@@ -463,7 +468,7 @@ class HingeBySize(OneSlack):
     def suited(self, task: Task, n_examples: int, C: float, *, is_plain: bool) -> Formulation:
         n_channels = sum(kind.n_channels for kind in task.kinds.values())
         smallest_C = max(_SMALLEST_C, _EXAMPLES_PER_CHANNEL * n_examples / n_channels)
-        has_slack_each = task.separates_in_batches and not task.defines("separate_slacks")
+        has_slack_each = task.separates_in_batches and not isinstance(task, SeparatesSlacks)
         is_small = n_channels >= _FEWEST_CHANNELS and n_examples <= _MOST_EXAMPLES
         is_large_C = smallest_C <= C <= LARGEST_C
         if is_plain and has_slack_each and is_small and is_large_C:

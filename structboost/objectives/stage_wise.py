@@ -361,7 +361,7 @@ class StageWiseRandomField(NewtonSteps):
     An output y of x has the probability ``exp(F(x, y)) / sum_z exp(F(x, z))``, and minus the mean
     logarithm of that of the true outputs falls.  A column gets its weight once, from the scores of
     the round, so there is no bound; give the trainer ``C=float("inf")``.  The task must give its
-    marginals (:meth:`structboost.Task.marginals`), and its joint features must be 0 and 1, or
+    marginals (:class:`structboost.contract.Sums`), and its joint features must be 0 and 1, or
     counts; its loss plays no part.  ``formulation="log"`` is the same likelihood with an l1 norm
     and a certificate.
 

@@ -19,8 +19,9 @@ from sklearn.metrics import get_scorer
 from structboost._typing import AnyArray, FloatArray
 from structboost.contract.calls import is_constant, losses_of, predictions, separation
 from structboost.contract.parts import StackedParts
+from structboost.contract.probes import has_sums
 from structboost.contract.separation import KeptTruth
-from structboost.contract.task import Task
+from structboost.contract.task import Lists, Task
 from structboost.errors import TaskError, examples_numbered
 from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.base import Problem
@@ -373,9 +374,9 @@ def scaled_log_loss(
 
 def _lists_many(task: Task, X: Sequence[Any]) -> bool:
     """Whether marginals take a list of so many outputs of an input that it is no way to choose."""
-    if task.defines("marginals_batch"):
+    if has_sums(task) or not isinstance(task, Lists):
         return False
-    return any(next(islice(task.outputs(x) or (), _MOST_LISTED, None), None) is not None for x in X)
+    return any(next(islice(task.outputs(x), _MOST_LISTED, None), None) is not None for x in X)
 
 
 def scaled_surrogate(

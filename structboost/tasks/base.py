@@ -2,150 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
-from structboost.contract.task import Task
+from structboost.contract.task import Batches, Searches, Sums, SumsBatches, Task
 from structboost.errors import TaskError
-from structboost.inference.arguments import real_array
-from structboost.runtime.memory import check_memory
+from structboost.inference.arguments import as_array
 from structboost.validation import (
     OrderedRows,
-    array_of,
     first_unusable,
-    is_whole,
     shown,
-    without_mask,
 )
 
-T = TypeVar("T")
-_LARGEST_INT = np.iinfo(np.int64).max
 
-
-def as_task_error(check: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """Call a check, and raise its error as a TaskError."""
-    try:
-        return check(*arguments, **options)
-    except (TypeError, ValueError) as error:
-        raise TaskError(str(error)) from None
-
-
-def passes(check: Callable[..., Any], *arguments: Any) -> bool:
-    """Return whether a check raises no TaskError."""
-    try:
-        check(*arguments)
-    except TaskError:
-        return False
-    return True
-
-
-def checked_costs(costs: Any, n_items: int | None, n_axes: int = 1) -> FloatArray:
-    """Return costs as finite float64, a vector or a row for each problem."""
-    shape = ("n_problems",)[: n_axes - 1]
-    return real_array(costs, "costs", (*shape, "n_items" if n_items is None else n_items))
-
-
-def penalties(
-    forbidden: Any, n: int, what: str, *, ends: bool = False
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return minus infinity on forbidden pairs of labels, first labels and last labels, else 0.
-
-    There are ``n`` labels, of which errors use the name ``what``.  None means the start or the end
-    if ``ends``.
-    """
-    check_pairs_fit(n, what)
-    table = np.zeros((n + 1, n + 1))
-    try:
-        pairs = [(first, second) for first, second in forbidden]
-    except (TypeError, ValueError):
-        raise TaskError(
-            f"forbidden is {shown(forbidden)}; give pairs of {what}, such as [(0, 1)]."
-        ) from None
-    for pair in pairs:
-        is_pair = all((ends and end is None) or (is_whole(end) and 0 <= end < n) for end in pair)
-        if not is_pair or pair == (None, None):
-            more = ", or None for the start or the end" if ends else ""
-            raise TaskError(
-                f"forbidden has {shown(pair)}; give pairs of {what} in 0..{n - 1}{more}."
-            )
-        table[*(n if end is None else end for end in pair)] = -np.inf
-    return table[:n, :n].ravel(), table[n, :n].copy(), table[:n, n].copy()
-
-
-def check_pairs_fit(n: int, what: str) -> None:
-    """Raise MemoryError if a number for each pair of ``n`` things does not fit into memory."""
-    check_memory(8 * n**2, f"Numbers for all pairs of {n} {what}", f"take fewer {what}")
-
-
-def whole_vector(y: Any, name: str, wanted: str, sample: int | None = None) -> IntArray:
-    """Return a vector of whole numbers, whose error names the ``wanted`` ones."""
-    vector = as_array(y)
-    if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
-        raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers, {wanted}.", sample)
-    if vector.dtype.kind == "u" and len(vector) and vector.max() > _LARGEST_INT:
-        raise TaskError(f"{name} has {vector.max()}; give smaller numbers, {wanted}.", sample)
-    return vector.astype(np.int64, copy=False)
-
-
-def as_array(value: Any) -> AnyArray:
-    """Return a value as an array without a mask, of no dimensions if it cannot be one."""
-    return array_of(without_mask(value))
-
-
-def checked_features(x: Any, axes: str, other: str = "") -> AnyArray:
-    """Return an input that is an array of features with these axes, such as ``(n, n_features)``.
-
-    ``other`` names other inputs that the task takes, for the error.
-    """
-    table = as_array(x)
-    if table.ndim != axes.count(",") + 1:
-        fault = f"has shape {table.shape}" if table.ndim else f"is {shown(x)}"
-        raise TaskError(f"An input {fault}; give {axes}{other}.")
-    return table
-
-
-def check_has(x: Any, members: tuple[str, ...], wanted: str) -> None:
-    """Raise TaskError unless an input has these members."""
-    if not all(hasattr(x, name) for name in members):
-        raise TaskError(f"An input is {shown(x)}; give {wanted}.")
-
-
-def checked_labels(
-    y: Any,
-    n_labels: int,
-    part: str,
-    n_parts: int | None = None,
-    *,
-    remedy: str = "",
-    sample: int | None = None,
-) -> IntArray:
-    """Return the labels 0..n_labels-1 of an output, one for each part of the input.
-
-    Errors use the name of a ``part``, a ``remedy`` for labels out of range, and the index
-    ``sample`` of the example.  Without ``n_parts`` any number of labels will do.
-    """
-    name = "An output" if sample is None else "Y[{sample}]"
-    labels = whole_vector(y, name, f"a label for each {part}", sample)
-    if n_parts is not None and len(labels) != n_parts:
-        raise TaskError(
-            f"{name} has {len(labels)} labels for {n_parts} {part}s; give one for each.", sample
-        )
-    if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
-        raise TaskError(
-            f"{name} has labels from {labels.min()} to {labels.max()}; a {part} has one of "
-            f"0..{n_labels - 1}.{remedy}",
-            sample,
-        )
-    return labels
-
-
-class BatchTask(Task):
+class BatchTask(Task, Searches, Batches, Sums, SumsBatches):
     """Base of tasks whose batch forms do the work, and whose other forms call them."""
 
     @override
@@ -160,7 +36,11 @@ class BatchTask(Task):
 
     @override
     def log_sum(self, x: Any, scores: Any) -> float:
-        return float(self.marginals_batch([x], alone(self.kinds, scores)).log_sums[0])
+        return float(self.log_sums_batch([x], alone(self.kinds, scores))[0])
+
+    @override
+    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+        return self.marginals_batch(X, scores).log_sums
 
 
 def alone(kinds: Mapping[str, PartKind], scores: Any) -> StackedParts:
@@ -236,31 +116,19 @@ def _rows(X: Any) -> AnyArray:
     table = as_array(X)
     if table.ndim and (table.dtype.kind in "fiub" or len(table) == 0):
         return table
-    rows: list[AnyArray] = []
+    rows: list[FloatArray] = []
     for i, x in enumerate(X):
-        row = as_array(x)
-        if row.ndim != 1 or row.dtype.kind not in "fiubO":
+        try:
+            rows.append(np.asarray(as_array(x), np.float64))  # None is missing
+        except (TypeError, ValueError):
+            rows.append(np.empty(()))
+        if rows[i].ndim != 1 or rows[i].shape != rows[0].shape or isinstance(x, str | bytes):
             raise TaskError(
-                f"X[{{sample}}] is {shown(x)}; give a vector of real numbers, NaN where one is "
-                "missing.",
+                f"X[{{sample}}] is {shown(x)}; give vectors of real numbers, all of one length, "
+                "NaN where one is missing.",
                 i,
             )
-        rows.append(row)
-        if row.shape != rows[0].shape:
-            raise TaskError(
-                f"X[{{sample}}] has shape {row.shape}, and X[0] has {rows[0].shape}; give every "
-                "example the same features.",
-                i,
-            )
-    return np.array([_as_floats(row, i) for i, row in enumerate(rows)])
-
-
-def _as_floats(row: Any, i: int) -> FloatArray:
-    """Convert a row of objects, where None is missing."""
-    try:
-        return np.asarray(row, np.float64)
-    except (TypeError, ValueError):
-        raise TaskError(f"X[{{sample}}] is {shown(row)}; give real numbers.", i) from None
+    return np.array(rows)
 
 
 def merge_repeated_rows(

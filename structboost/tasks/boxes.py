@@ -11,10 +11,11 @@ import numpy as np
 from structboost._typing import AnyArray, FloatArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
-from structboost.contract.task import Task
+from structboost.contract.task import Decomposes, Lists, Searches, Separates, Task
 from structboost.errors import TaskError, on_example
+from structboost.inference.arguments import check_has
 from structboost.inference.boxes import checked_boxes, most_violated, overlaps
-from structboost.tasks.base import check_has, exchange, indicator
+from structboost.tasks.base import exchange, indicator
 from structboost.validation import shown
 
 
@@ -82,7 +83,7 @@ def chosen(x: BoxCandidates, place: int) -> BoxChoice:
     return BoxChoice(int(place), (a, b, width, height))
 
 
-class BoxOverlapTask(Task):
+class BoxOverlapTask(Task, Searches, Decomposes, Lists, Separates):
     """Choice of one of the candidate boxes, which are the parts of an input.
 
     The loss is 1 minus the intersection over the union of the two boxes, the Pascal criterion

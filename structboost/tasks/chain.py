@@ -10,22 +10,13 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.listed_outputs import Marginals
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts
+from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
+from structboost.contract.task import Decomposes, Lists, Separates, Validates
 from structboost.errors import TaskError, on_example
+from structboost.inference.arguments import as_array, checked_features, labels_of, passes, penalties
 from structboost.inference.chain import Sequences, best_tags, sums_of_tags
-from structboost.tasks.base import (
-    BatchTask,
-    as_array,
-    checked_features,
-    checked_labels,
-    exchange,
-    indicator,
-    passes,
-    penalties,
-    whole_vector,
-)
+from structboost.tasks.base import BatchTask, exchange, indicator
 from structboost.validation import (
     check_inputs,
     check_sequence,
@@ -86,11 +77,9 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         check_sequence(_tokens(x), f"X[{i}]", "give (n_tokens, n_features)")
         n_tokens = len(_tokens(x))
-        tags = whole_vector(y, "Y[{sample}]", "-1 where a tag is unknown", i)
-        if len(tags) != n_tokens:
-            raise TaskError(
-                f"Y[{{sample}}] has {len(tags)} tags for {n_tokens} tokens; give one for each.", i
-            )
+        tags = labels_of(
+            y, "Y[{sample}]", n_tokens, low=-(2**62), more=", -1 where a tag is unknown", sample=i
+        )
         has_tag = np.concatenate(([False], tags >= 0, [False]))
         if has_tag[1:-1].all():
             inputs.append(x)
@@ -103,7 +92,7 @@ def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], l
     return inputs, outputs
 
 
-class ChainTask(BatchTask):
+class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
     """Tags 0..n_tags-1 of the tokens of a sequence, with a score for each pair of neighbours.
 
     A token has a channel for each tag, a step from a token to the next one for each pair of tags
@@ -352,8 +341,8 @@ class ChainTask(BatchTask):
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
         """Return tags as an array, after a check that there is one for each token."""
-        remedy = " Take labelled_stretches(X, Y) for sequences with unknown tags."
-        return checked_labels(y, self.n_tags, "token", n_tokens, remedy=remedy)
+        more = ". Take labelled_stretches(X, Y) for sequences with unknown tags"
+        return labels_of(y, "An output", n_tokens, self.n_tags - 1, more=more)
 
     @property
     def penalties(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from structboost._typing import FloatArray, IntArray, override
-from structboost.contract.listed_outputs import Marginals, OutputCodes
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts
+from structboost.contract.parts import Marginals, OutputCodes, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
+from structboost.contract.task import Lists, Separates, Validates
 from structboost.errors import TaskError
-from structboost.inference.arguments import not_negative, real_array
+from structboost.inference.arguments import as_array, check_pairs_fit, not_negative, real_array
 from structboost.runtime.compiled import compiled
-from structboost.tasks.base import TableTask, as_array, check_pairs_fit
+from structboost.tasks.base import TableTask
 from structboost.validation import array_of, check_sequence, checked_whole_number, shown
 
 CODINGS = ("ecoc", "one_vs_all", "random")
@@ -69,26 +69,18 @@ def coding_matrix(
             f"coding is {coding!r}; choose one of {', '.join(map(repr, CODINGS))}, or give a "
             "matrix."
         )
-    matrix = array_of(coding)
-    if matrix.ndim != 2 or len(matrix) != n_classes or not np.isin(matrix, (-1, 1)).all():
+    words = array_of(coding)
+    if words.ndim != 2 or len(words) != n_classes or not np.isin(words, (-1, 1)).all():
         raise ValueError(
-            f"coding has shape {matrix.shape}; give a row of -1 and 1 for each of the {n_classes} "
+            f"coding has shape {words.shape}; give a row of -1 and 1 for each of the {n_classes} "
             "classes."
         )
-    words = matrix.astype(np.int8)
-    _, first, word = np.unique(words, axis=0, return_index=True, return_inverse=True)
-    repeated = np.flatnonzero(first[word.ravel()] != np.arange(n_classes))
-    if len(repeated):
+    if len(np.unique(words, axis=0)) < n_classes or (words == words[0]).all(axis=0).any():
         raise ValueError(
-            f"coding has the same word for the classes {first[word.ravel()][repeated[0]]} and "
-            f"{repeated[0]}."
+            "coding has the same word for two classes, or a column of one sign, which tells no "
+            "classes apart."
         )
-    constant = np.flatnonzero((words == words[0]).all(axis=0))
-    if len(constant):
-        raise ValueError(
-            f"coding has one sign only in column {constant[0]}; it tells no classes apart."
-        )
-    return words
+    return words.astype(np.int8)
 
 
 def exhaustive_code(n_classes: int) -> NDArray[np.int8]:
@@ -147,7 +139,7 @@ def _far_apart(n_classes: int, random_state: np.random.RandomState) -> NDArray[n
 _Codes = tuple[IntArray, IntArray, FloatArray]
 
 
-class CodeTask(TableTask):
+class CodeTask(TableTask, Separates):
     """Classes 0..n_classes-1, each a row of a code matrix, with the score ``<code[c], F(x)>``.
 
     An input is a feature vector; its one part is the input itself.  Of equally good classes
@@ -479,6 +471,8 @@ class CodedTask(CodeTask):
     1
     """
 
+    separates_in_batches = True
+
     def __init__(self, code: Any) -> None:
         words = real_array(code, "code", ("n_classes", "n_bits"))
         if len(words) < 2 or not np.isin(words, (-1, 1)).all():
@@ -489,7 +483,7 @@ class CodedTask(CodeTask):
         super().__init__(words.astype(np.int8))
 
 
-class EnumeratedTask(CodeTask):
+class EnumeratedTask(CodeTask, Lists, Validates):
     """Outputs of any kind that can be listed, each with a row of a code matrix.
 
     An input is a feature vector; its one part is the input itself.  Output k scores ``<codes[k],
@@ -568,19 +562,8 @@ class EnumeratedTask(CodeTask):
 
 
 def _rows(outputs: Sequence[Any]) -> dict[Any, int]:
-    """Return the row of each output, after a check that they are hashable and different."""
-    if len(outputs) < 2:
-        raise TaskError(f"outputs has {len(outputs)} entries; a task needs at least 2.")
-    rows: dict[Any, int] = {}
-    for k, output in enumerate(outputs):
-        try:
-            hash(output)
-        except TypeError:
-            raise TaskError(
-                f"outputs[{k}] is {shown(output)}, which cannot be hashed; give tuples or "
-                "frozensets."
-            ) from None
-        if output in rows:
-            raise TaskError(f"outputs[{k}] is {shown(output)} again; list each output once.")
-        rows[output] = k
+    """Return the row of each output, after a check that they are different."""
+    rows = {output: k for k, output in enumerate(outputs)}
+    if not 2 <= len(outputs) == len(rows):
+        raise TaskError(f"outputs is {shown(outputs)}; list at least 2 outputs, each once.")
     return rows

@@ -12,29 +12,27 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.listed_outputs import Marginals
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts
-from structboost.errors import TaskError, TooManyOutputsError
-from structboost.inference.arguments import whole_array
-from structboost.inference.graph import (
-    MOST_HELD,
-    PairwiseScores,
-    best_labels,
-    label_sums,
-    leaves_first,
+from structboost.contract.parts import (
+    Marginals,
+    PartKind,
+    SparseFeature,
+    StackedParts,
+    stack_parts,
 )
-from structboost.solvers.milp import ProgramSolver
-from structboost.tasks.base import (
-    BatchTask,
-    alone,
+from structboost.contract.task import Decomposes, Lists, Validates
+from structboost.errors import TaskError, TooManyOutputsError
+from structboost.inference.arguments import (
     as_task_error,
     check_has,
     check_pairs_fit,
     checked_features,
-    checked_labels,
-    indicator,
+    labels_of,
+    node_pairs,
     passes,
 )
+from structboost.inference.graph import PairwiseScores, best_labels, label_sums
+from structboost.solvers.milp import ProgramSolver
+from structboost.tasks.base import BatchTask, alone, indicator
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 PAIRS = ("ordered", "unordered", "equal")
@@ -44,14 +42,14 @@ PAIRS = ("ordered", "unordered", "equal")
 class GraphInput:
     """Nodes and edges between them, the input of :class:`GraphTask`.
 
-    Where the task has several kinds of nodes or edges, each argument is a dict by kind.
+    Where the task has several kinds of edges, ``edges`` and ``edge_features`` are dicts by kind.
 
     Parameters
     ----------
     nodes : ndarray, shape (n_nodes, n_features)
         Features of the nodes.
     edges : ndarray of int64, shape (n_edges, 2)
-        Ends of each edge, nodes of their kinds counted from 0; there may be none.
+        Ends of each edge, nodes counted from 0; there may be none.
     edge_features : ndarray, shape (n_edges, n_features), optional
         Default: one constant feature.
     """
@@ -61,32 +59,28 @@ class GraphInput:
     edge_features: Any = None
 
 
-class GraphTask(BatchTask):
+class GraphTask(BatchTask, Decomposes, Lists, Validates):
     """Labels of the nodes of a graph, whose nodes and edges score labels and pairs of labels.
 
-    The loss is the number of wrong labels.  An output is an array (n_nodes,) of labels, a dict of
-    arrays by kind if ``n_labels`` is a dict.
+    The loss is the number of wrong labels.  An output is an array (n_nodes,) of labels.
 
-    The argmax is :func:`~structboost.inference.map_labels`: exact on trees, and on graphs of two
-    labels whose edges favour equal labels more than different ones.  On other graphs
-    :meth:`upper_bound` shows whether the labels are proved to be best.  Training is certified if no
-    graph has a cycle.  With ``exact`` it is on all graphs: an integer program finds the labels that
-    are not proved.  The marginals are those
-    of :func:`~structboost.inference.graph_marginals`; with ``pairs="equal"`` they have the
-    probability of equal labels of each edge.  Of equally good labels the argmax takes the same ones
-    in every call, which depend on the order of nodes and edges.
+    The argmax is :func:`~structboost.inference.map_labels`: exact on graphs without cycles.  On
+    others :meth:`upper_bound` shows whether the labels are proved to be best.  Training is
+    certified if no graph has a cycle.  With ``exact`` it is on all graphs: an integer program finds
+    the labels that are not proved.  The marginals are those of
+    :func:`~structboost.inference.graph_marginals`, on graphs without cycles; with ``pairs="equal"``
+    they have the probability of equal labels of each edge.  Of equally good labels the argmax takes
+    the same ones in every call, which depend on the order of nodes and edges.
 
     Parameters
     ----------
-    n_labels : int or dict of str to int
-        Number of labels, or a dict with the number for each kind of nodes.
-    edges : dict of str to (str, str), optional
-        Kinds of edges, and the kinds of nodes that they join.  Default: ``"edge"`` joins nodes of
-        the one kind, ``"node"``.
-    pairs : {"ordered", "unordered", "equal"} or dict of str to str
+    n_labels : int
+        Number of labels.
+    edges : sequence of str
+        Kinds of edges, such as right and down in a picture.
+    pairs : {"ordered", "unordered", "equal"}
         Channels of an edge: each ordered pair of labels; each unordered pair; or one for equal
-        labels, which never lowers the score of a boosted model.  Or a dict of these by kind of
-        edges.
+        labels, which never lowers the score of a boosted model.
     exact : bool
         Whether to solve an integer program where no other way proves that labels are best.  This
         may take long on large graphs.
@@ -109,69 +103,44 @@ class GraphTask(BatchTask):
     >>> x = GraphInput(nodes=np.zeros((3, 1)), edges=[[0, 1], [1, 2]])
     >>> equal = np.array([[1.0, 0.0, 0.0, 1.0]] * 2)  # pairs of labels
     >>> nodes = np.array([[2.0, 0.0], [0.0, 0.5], [2.0, 0.0]])
-    >>> task.argmax(x, {"node": nodes, "edge": equal[:, [0, 1, 3]]})
+    >>> task.argmax(x, {"node": nodes, "edge": equal})
     array([0, 0, 0])
     """
 
+    labelled_kind = "node"
+
     def __init__(
         self,
-        n_labels: int | Mapping[str, int],
-        edges: Mapping[str, tuple[str, str]] | None = None,
+        n_labels: int,
+        edges: Sequence[str] = ("edge",),
         *,
-        pairs: str | Mapping[str, str] = "ordered",
+        pairs: str = "ordered",
         exact: bool = False,
     ) -> None:
-        self.several = isinstance(n_labels, Mapping)
-        by_kind = n_labels if isinstance(n_labels, Mapping) else {"node": n_labels}
-        self.n_labels = {
-            kind: checked_whole_number(n, f"n_labels of {kind!r}", least=2)
-            for kind, n in by_kind.items()
-        }
-        if edges is None and self.several:
-            raise TaskError("edges is None, but n_labels a dict; name the kinds of edges.")
-        if edges is not None and not isinstance(edges, Mapping):
+        self.n_labels = checked_whole_number(n_labels, "n_labels", least=2)
+        names = [] if isinstance(edges, str) else list(edges)
+        if not names or len({"node", *names}) <= len(names):
             raise TaskError(
-                f"edges is {shown(edges)}; give a dict of kinds, such as "
-                "{'edge': ('node', 'node')}."
+                f"edges is {shown(edges)}; give different names of kinds, such as ['right', "
+                "'down'], and not 'node'."
             )
-        self.ends = dict(edges) if edges is not None else {"edge": ("node", "node")}
-        of_pairs = pairs if isinstance(pairs, Mapping) else dict.fromkeys(self.ends, pairs)
-        self.pairs, self._channels = {}, {}
-        for kind, ends in self.ends.items():
-            is_pair = isinstance(ends, list | tuple) and len(ends) == 2
-            if not is_pair or not all(end in list(self.n_labels) for end in ends):
-                raise TaskError(
-                    f"edges of {kind!r} join {shown(ends)}; give two of {sorted(self.n_labels)}."
-                )
-            if kind in self.n_labels or kind not in of_pairs:
-                raise TaskError(
-                    f"{kind!r} names a kind of nodes, too, or lacks an entry of pairs; correct it."
-                )
-            self.pairs[kind] = checked_choice(of_pairs[kind], f"pairs of {kind!r}", PAIRS)
-            self._channels[kind] = self._pair_channels(kind)
+        self.edges = names
+        self._channels = _pair_channels(self.n_labels, checked_choice(pairs, "pairs", PAIRS))
         self.exact_argmax = checked_flag(exact, "exact")  # type: ignore[misc]
-        if len(self.n_labels) == 1:
-            self.labelled_kind = next(iter(self.n_labels))  # type: ignore[misc]
-        self.kinds = {kind: PartKind(n) for kind, n in self.n_labels.items()} | {
-            kind: PartKind(1, (0.0, 1.0))
-            if self.pairs[kind] == "equal"
-            else PartKind(int(channels.max()) + 1)
-            for kind, channels in self._channels.items()
-        }
+        of_edges = PartKind(
+            int(self._channels.max()) + 1, (0.0, 1.0) if pairs == "equal" else (-1.0, 1.0)
+        )
+        self.kinds = {"node": PartKind(self.n_labels), **dict.fromkeys(names, of_edges)}
 
     @override
     def parts(self, x: GraphInput) -> dict[str, AnyArray]:
         check_has(x, ("nodes", "edges", "edge_features"), "a GraphInput of nodes and edges")
-        out = {
-            kind: checked_features(_of(x.nodes, kind), f"nodes (n, n_features) of {kind!r}")
-            for kind in self.n_labels
-        }
+        out = {"node": checked_features(x.nodes, "nodes (n, n_features)")}
         for kind, edges in self._edges(x).items():
-            features = None if x.edge_features is None else _of(x.edge_features, kind)
-            axes = f"edge_features (n_edges, n_features) of {kind!r}"
-            out[kind] = (
-                np.ones((len(edges), 1)) if features is None else checked_features(features, axes)
-            )
+            out[kind] = np.ones((len(edges), 1))
+            if x.edge_features is not None:
+                axes = f"edge_features (n_edges, n_features) of {kind!r}"
+                out[kind] = checked_features(_of(x.edge_features, kind), axes)
             if len(out[kind]) != len(edges):
                 raise TaskError(
                     f"An input has {len(edges)} edges of kind {kind!r} and features of "
@@ -182,44 +151,29 @@ class GraphTask(BatchTask):
     @override
     def joint_feature(self, x: GraphInput, y: Any) -> dict[str, SparseFeature]:
         labels = self._checked(y, x)
-        out = {
-            kind: indicator(np.arange(len(of_kind)), of_kind) for kind, of_kind in labels.items()
-        }
+        out = {"node": indicator(np.arange(len(labels)), labels)}
         for kind, edges in self._edges(x).items():
-            first, second = self.ends[kind]
-            cells = labels[first][edges[:, 0]], labels[second][edges[:, 1]]
-            channels = self._channels[kind][cells]
+            channels = self._channels[*labels[edges].T]
             rows = np.flatnonzero(channels >= 0)
             out[kind] = indicator(rows, channels[rows])
         return out
 
     @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        true, predicted = self._checked(y), self._checked(y_pred)
-        for kind, labels in true.items():
-            if len(labels) != len(predicted[kind]):
-                raise TaskError(
-                    f"One output has {len(labels)} labels of {kind!r}, the other "
-                    f"{len(predicted[kind])}; give one for each node."
-                )
-        return float(sum(np.sum(labels != predicted[kind]) for kind, labels in true.items()))
+        true = self._checked(y)
+        return float(np.sum(true != labels_of(y_pred, "An output", len(true), self.n_labels - 1)))
 
     @override
     def loss_scores(self, x: GraphInput, y: Any) -> dict[str, BoolArray]:
-        return {
-            kind: np.arange(self.n_labels[kind]) != labels[:, None]
-            for kind, labels in self._checked(y, x).items()
-        }
+        return {"node": np.arange(self.n_labels) != self._checked(y, x)[:, None]}
 
     @override
     def part_labels(self, x: GraphInput, y: Any) -> IntArray:
-        (labels,) = self._checked(y, x).values()
-        return labels
+        return self._checked(y, x)
 
     @override
     def with_features(self, x: GraphInput, features: Any) -> GraphInput:
-        is_by_kind = isinstance(x.nodes, Mapping)
-        return replace(x, nodes={self.labelled_kind: features} if is_by_kind else features)
+        return replace(x, nodes=features)
 
     @override
     def for_inputs(self, X: Sequence[GraphInput]) -> Self:
@@ -232,7 +186,7 @@ class GraphTask(BatchTask):
             for kind, of_kind in parts.rows.items()
         }
         graphs = self._pairwise_scores(X, StackedParts(rows, parts.offsets))
-        if (leaves_first(graphs.arrays())[2] < np.diff(graphs.first_nodes)).any():
+        if not graphs.forests()[0].all():
             return self
         task = copy(self)
         task.exact_argmax = True  # type: ignore[misc]
@@ -242,7 +196,7 @@ class GraphTask(BatchTask):
     def argmax_batch(
         self, X: Sequence[GraphInput], scores: StackedParts, Y: Sequence[Any] | None = None
     ) -> list[Any]:
-        return self._output(self._best(X, scores)[0], X)
+        return np.split(self._best(X, scores)[0], scores.offsets["node"][1:-1])
 
     def upper_bound(self, x: GraphInput, scores: Mapping[str, FloatArray]) -> float:
         """Bound the score of all labels, by the score of :meth:`argmax` if it is proved to be best.
@@ -267,74 +221,37 @@ class GraphTask(BatchTask):
         (of_nodes, of_edges, log_sums), wrong = label_sums(graphs)
         if wrong >= 0:
             raise TooManyOutputsError(
-                "X[{sample}] has too many cycles for exact probabilities: the nodes that cut them "
-                f"have more than {MOST_HELD} labellings. Leave edges out, or take "
-                "formulation='one_slack'.",
+                "X[{sample}] has a cycle, and probabilities are known for graphs without cycles "
+                "only; leave edges out, or take formulation='one_slack'.",
                 wrong,
             )
-        nodes = self._places(scores.offsets)
-        expected = {
-            kind: of_nodes[graphs.starts[nodes[kind]][:, None] + np.arange(n)]
-            for kind, n in self.n_labels.items()
-        }
-        first = 0
-        for kind, channels in self._channels.items():
-            n_edges = len(scores.rows[kind])
-            tables = of_edges[first : first + n_edges * channels.size]
-            first += tables.size
-            cells = channels.ravel()
-            scored = np.flatnonzero(cells >= 0)
-            of_channels = np.zeros((cells.size, self.kinds[kind].n_channels))
-            of_channels[scored, cells[scored]] = 1.0
-            expected[kind] = tables.reshape(n_edges, cells.size) @ of_channels
-        return Marginals(expected, log_sums)
+        has_channel = self._channels.ravel() == np.arange(self._channels.max() + 1)[:, None]
+        tables = np.empty((len(of_edges), len(has_channel)))
+        tables[self._order(scores)] = of_edges.reshape(-1, self._channels.size) @ has_channel.T
+        ends = np.cumsum([len(scores.rows[kind]) for kind in self.edges])
+        by_kind = zip(self.edges, np.split(tables, ends[:-1]), strict=True)
+        return Marginals({"node": of_nodes, **dict(by_kind)}, log_sums)
 
     @override
     def outputs(self, x: GraphInput) -> Iterator[Any]:
-        sizes = {kind: len(_of(x.nodes, kind)) for kind in self.n_labels}
-        ranges = [range(self.n_labels[kind]) for kind, n in sizes.items() for _ in range(n)]
-        for labels in product(*ranges):
-            yield self._output(np.array(labels, np.int64), [x])[0]
+        for labels in product(range(self.n_labels), repeat=len(x.nodes)):
+            yield np.array(labels, np.int64)
 
     @override
     def is_valid(self, x: GraphInput, y: Any) -> bool:
         return passes(self._checked, y, x)
 
-    def _pair_channels(self, kind: str) -> IntArray:
-        """Return the channel of each pair of labels on an edge, -1 for none."""
-        n, m = (self.n_labels[end] for end in self.ends[kind])
-        check_pairs_fit(max(n, m), "labels")
-        cells = np.arange(n * m).reshape(n, m)
-        if self.pairs[kind] == "ordered":
-            return cells
-        if self.ends[kind][0] != self.ends[kind][1]:
-            raise TaskError(
-                f"pairs of {kind!r} is {self.pairs[kind]!r}, but it joins nodes of two kinds; take "
-                "'ordered'."
-            )
-        if self.pairs[kind] == "equal":
-            return np.where(np.eye(n, dtype=bool), 0, -1)
-        channels = np.unique(np.minimum(cells, cells.T), return_inverse=True)[1]
-        return channels.reshape(n, n).astype(np.int64)
-
     def _edges(self, x: GraphInput) -> dict[str, IntArray]:
         """Return the edges by kind, checked."""
-        out = {}
-        for kind, ends in self.ends.items():
-            name = f"edges of kind {kind!r}"
-            edges = as_task_error(whole_array, _of(x.edges, kind), name, ("n_edges", 2))
-            sizes = [len(_of(x.nodes, end)) for end in ends]
-            is_loop = (edges[:, 0] == edges[:, 1]) & (ends[0] == ends[1])
-            if (edges >= sizes).any() or is_loop.any():
-                raise TaskError(
-                    f"Some {name} join a node to itself, or nodes that are not there; join two of "
-                    f"the {sizes[0]} and {sizes[1]} nodes."
-                )
-            out[kind] = edges
-        return out
+        return {
+            kind: as_task_error(
+                node_pairs, _of(x.edges, kind), f"edges of kind {kind!r}", len(x.nodes)
+            )
+            for kind in self.edges
+        }
 
     def _best(self, X: Sequence[GraphInput], scores: StackedParts) -> tuple[IntArray, FloatArray]:
-        """Label the nodes of all graphs, kind by kind in each, and bound their scores."""
+        """Label the nodes of all graphs, and bound their scores."""
         graphs = self._pairwise_scores(X, scores)
         labels, bounds = best_labels(graphs)
         if self.exact_argmax:
@@ -346,77 +263,48 @@ class GraphTask(BatchTask):
         return labels, bounds
 
     def _pairwise_scores(self, X: Sequence[GraphInput], scores: StackedParts) -> PairwiseScores:
-        """Return the scores of all nodes and edges in flat arrays, those of a graph together."""
-        offsets, places = scores.offsets, self._places(scores.offsets)
-        first_nodes, first_edges = (
-            np.sum([offsets[kind] for kind in kinds], axis=0)
-            for kinds in (self.n_labels, self.ends)
-        )
-        counts = np.zeros(first_nodes[-1], np.int64)
-        for kind, n in self.n_labels.items():
-            counts[places[kind]] = n
-        starts = np.concatenate(([0], np.cumsum(counts)))
-        unary = np.empty(starts[-1])
-        for kind, n in self.n_labels.items():
-            unary[starts[places[kind]][:, None] + np.arange(n)] = scores.rows[kind]
-        edges, tables, table_starts, owners, size = [], [], [], [], 0
+        """Return the scores of all nodes and edges in flat arrays, edges of a graph together."""
+        first_nodes = scores.offsets["node"]
         checked = [self._edges(x) for x in X]
-        for kind, channels in self._channels.items():
-            rows = np.column_stack((scores.rows[kind], np.zeros(len(scores.rows[kind]))))
-            tables.append(rows[:, channels.ravel()].ravel())
-            table_starts.append(size + channels.size * np.arange(len(rows)))
-            size += tables[-1].size
-            owners.append(np.repeat(np.arange(len(X)), np.diff(offsets[kind])))
-            ends = np.concatenate([by_kind[kind] for by_kind in checked]).T
-            pairs = zip(self.ends[kind], ends, strict=True)
-            edges.append(
-                np.column_stack([places[at][offsets[at][owners[-1]] + end] for at, end in pairs])
-            )
-        order = np.argsort(np.concatenate(owners), kind="stable")
+        edges = [
+            by_kind[kind] + first
+            for kind in self.edges
+            for by_kind, first in zip(checked, first_nodes, strict=False)
+        ]
+        rows = np.concatenate([scores.rows[kind] for kind in self.edges])
+        tables = np.column_stack((rows, np.zeros(len(rows))))[:, self._channels.ravel()]
+        order = self._order(scores)
         return PairwiseScores(
-            unary,
-            starts,
+            np.ascontiguousarray(scores.rows["node"], np.float64),
             np.concatenate(edges)[order],
-            np.concatenate(tables),
-            np.concatenate(table_starts)[order],
+            tables[order].reshape(-1, *self._channels.shape),
             first_nodes,
-            first_edges,
+            np.sum([scores.offsets[kind] for kind in self.edges], axis=0),
         )
 
-    def _places(self, offsets: Mapping[str, IntArray]) -> dict[str, IntArray]:
-        """Return the places of all nodes by kind, where those of a graph follow kind by kind."""
-        kinds, out = list(self.n_labels), {}
-        for k, kind in enumerate(kinds):
-            # In front are the kinds before it of this graph, too, and all kinds of earlier graphs.
-            firsts = np.sum(
-                [
-                    offsets[other][1:] if j < k else offsets[other][:-1]
-                    for j, other in enumerate(kinds)
-                ],
-                axis=0,
-            )
-            shift = (firsts - offsets[kind][:-1]).repeat(np.diff(offsets[kind]))
-            out[kind] = np.arange(offsets[kind][-1]) + shift
-        return out
+    def _order(self, scores: StackedParts) -> IntArray:
+        """Return the order of the edges of all kinds, graph by graph."""
+        owners = [
+            np.repeat(np.arange(scores.n_examples), scores.sizes(kind)) for kind in self.edges
+        ]
+        return np.argsort(np.concatenate(owners), kind="stable")
 
-    def _output(self, labels: IntArray, X: Sequence[GraphInput]) -> list[Any]:
-        """Make the outputs of graphs from the labels of all their nodes."""
-        sizes = [[len(_of(x.nodes, kind)) for kind in self.n_labels] for x in X]
-        pieces = iter(np.split(labels, np.cumsum(sizes)[:-1]))
-        if not self.several:
-            return list(pieces)
-        return [{kind: next(pieces) for kind in self.n_labels} for _ in X]
+    def _checked(self, y: Any, x: GraphInput | None = None) -> IntArray:
+        """Return labels, after a check that there is one for each node."""
+        n_nodes = None if x is None else len(x.nodes)
+        return labels_of(y, "An output", n_nodes, self.n_labels - 1)
 
-    def _checked(self, y: Any, x: GraphInput | None = None) -> dict[str, IntArray]:
-        """Return labels by kind, after a check that there is one for each node."""
-        if self.several and not isinstance(y, Mapping):
-            raise TaskError(f"An output is {shown(y)}; give a dict with {sorted(self.n_labels)}.")
-        return {
-            kind: checked_labels(
-                _of(y, kind), n, kind, None if x is None else len(_of(x.nodes, kind))
-            )
-            for kind, n in self.n_labels.items()
-        }
+
+def _pair_channels(n_labels: int, pairs: str) -> IntArray:
+    """Return the channel of each pair of labels on an edge, -1 for none."""
+    check_pairs_fit(n_labels, "labels")
+    cells = np.arange(n_labels**2).reshape(n_labels, n_labels)
+    if pairs == "ordered":
+        return cells
+    if pairs == "equal":
+        return np.where(np.eye(n_labels, dtype=bool), 0, -1)
+    channels = np.unique(np.minimum(cells, cells.T), return_inverse=True)[1]
+    return channels.reshape(cells.shape).astype(np.int64)
 
 
 def _of(by_kind: Any, kind: str) -> Any:
@@ -424,39 +312,34 @@ def _of(by_kind: Any, kind: str) -> Any:
     if not isinstance(by_kind, Mapping):
         return by_kind
     if kind not in by_kind:
-        raise TaskError(
-            f"A graph or output has no entry for kind {kind!r}; it has {list(by_kind)}."
-        )
+        raise TaskError(f"A graph has no entry for kind {kind!r}; it has {list(by_kind)}.")
     return by_kind[kind]
 
 
 def _by_integer_program(graphs: PairwiseScores, g: int) -> IntArray:
     """Find the best labels by a variable for each label of a node and each pair of an edge."""
-    nodes = np.arange(graphs.first_nodes[g], graphs.first_nodes[g + 1])
-    starts, widths = graphs.starts - graphs.starts[nodes[0]], np.diff(graphs.starts)
-    n = n_columns = int(starts[nodes[-1] + 1])
-    costs = [graphs.unary[graphs.starts[nodes[0]] :][:n]]
-    entries = [
-        (v, starts[node] + a, 1.0) for v, node in enumerate(nodes) for a in range(widths[node])
-    ]
-    n_rows = len(nodes)
-    for e in range(graphs.first_edges[g], graphs.first_edges[g + 1]):
-        p, q = graphs.edges[e]
-        table = n_columns + np.arange(widths[p] * widths[q]).reshape(widths[p], widths[q])
-        for v, cells in ((p, table), (q, table.T)):
+    first, last = graphs.first_nodes[g : g + 2]
+    edges, n_labels = slice(*graphs.first_edges[g : g + 2]), graphs.unary.shape[1]
+    n_nodes, n = last - first, (last - first) * n_labels
+    tables = graphs.tables[edges]
+    entries = [(k // n_labels, k, 1.0) for k in range(n)]
+    n_rows = n_nodes
+    for e, ends in enumerate(graphs.edges[edges] - first):
+        pairs = n + n_labels**2 * e + np.arange(n_labels**2).reshape(n_labels, n_labels)
+        for node, cells in zip(ends, (pairs, pairs.T), strict=True):
             # The pairs with a label are chosen just as often as the label is.
-            for label, pairs in enumerate(cells.tolist()):
-                entries += [(n_rows, pair, 1.0) for pair in pairs]
-                entries.append((n_rows, starts[v] + label, -1.0))
+            for label, of_label in enumerate(cells.tolist()):
+                entries += [(n_rows, pair, 1.0) for pair in of_label]
+                entries.append((n_rows, node * n_labels + label, -1.0))
                 n_rows += 1
-        costs.append(graphs.tables[graphs.table_starts[e] :][: table.size])
-        n_columns += table.size
     rows, columns, values = zip(*entries, strict=True)
+    n_columns = n + tables.size
     program = ProgramSolver(
         A_eq=csr_array((values, (rows, columns)), (n_rows, n_columns)),
-        b_eq=(np.arange(n_rows) < len(nodes)).astype(np.float64),
+        b_eq=(np.arange(n_rows) < n_nodes).astype(np.float64),
         integrality=np.arange(n_columns) < n,
         maximize=True,
     )
-    chosen = np.flatnonzero(program.solve(np.concatenate(costs))[:n] > 0.5)
-    return np.asarray(chosen - starts[nodes], np.int64)
+    scores = np.concatenate((graphs.unary[first:last].ravel(), tables.ravel()))
+    chosen = program.solve(scores)[:n]
+    return np.asarray(chosen.reshape(n_nodes, n_labels).argmax(axis=1), np.int64)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
@@ -29,9 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.contract.listed_outputs import ListedOutputs, Marginals
-from structboost.contract.parts import StackedParts
-from structboost.errors import TaskError, TooManyOutputsError, warn_user
+from structboost.contract.parts import Marginals, StackedParts
+from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.hierarchical import (
     best_closed_sets,
     checked_hierarchy,
@@ -40,15 +38,14 @@ from structboost.inference.hierarchical import (
 from structboost.runtime.memory import check_memory
 from structboost.tasks.classes import CodeTask
 from structboost.tasks.multi_label import MultiLabelTask
-from structboost.validation import checked_whole_number, is_missing, shown
+from structboost.validation import checked_whole_number, shown
 
 FORMS = (
     "give a dict of the labels below each label, pairs (parent, child), paths such as "
     "'animal/cat', or a networkx.DiGraph"
 )
-_MOST_SHOWN = 6
-# Fractions of the sets with the first label of a pair that have the second, if the pair is turned.
-_NEARLY_ALL, _SOME = 0.9, 0.3
+# Weight of a label over the mean weight of its parents.
+_DECAY = 0.75
 
 
 class LabelHierarchy(NamedTuple):
@@ -116,10 +113,6 @@ def read_hierarchy(
     for chain in chains:
         above = None
         for k, label in enumerate(chain):
-            # Graphs may have tuples for nodes.
-            is_plain = isinstance(label, str | bytes) or not hasattr(label, "__iter__")
-            if is_plain and is_missing(label):
-                raise ValueError(f"{name} has the label {shown(label)}; give each label a name.")
             try:
                 here = index.setdefault(
                     chain[: k + 1] if is_paths and is_tree else label, len(names)
@@ -137,12 +130,10 @@ def read_hierarchy(
     try:
         TopologicalSorter(dict(enumerate(hierarchy.parents()))).prepare()
     except CycleError as error:
-        cycle = [shown(names[node]) for node in error.args[1]]
-        if len(cycle) > _MOST_SHOWN + 1:
-            cycle[_MOST_SHOWN - 1 : -1] = ["..."]
+        cycle = [names[node] for node in error.args[1]]
         raise ValueError(
-            f"{name} has a cycle, in which a label is above itself: {' > '.join(cycle)}; take one "
-            "pair of this cycle away."
+            f"{name} has a cycle, in which a label is above itself: {shown(cycle)}; take one pair "
+            "of this cycle away."
         ) from None
     if not edges:
         raise ValueError(f"{name} is {shown(value)}, in which no label is above another; {FORMS}.")
@@ -206,57 +197,6 @@ def _chains_of_dict(value: Mapping[Any, Any], name: str) -> Iterator[tuple[Any, 
                 waiting.append(((label,), below[label]))
 
 
-def check_order(
-    edges: Sequence[tuple[Any, Any]], indicator: IntArray, labels: Sequence[Any], name: str
-) -> None:
-    """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
-
-    The order is refused if sets break it, and nearly all sets with the first label of a pair have
-    the second, but not so the other way around.  It is refused more easily if only the other order
-    gives each label one parent.  UserWarning if no set has a label that is below another.
-
-    Parameters
-    ----------
-    edges : sequence of (parent, child)
-        Labels of each edge.
-    indicator : ndarray, shape (n_sets, n_labels)
-        1 on the labels of each set.
-    labels : sequence
-        Labels of the columns of ``indicator``.
-    name : str
-        Name of the argument in errors.
-    """
-    index = {label: i for i, label in enumerate(labels)}
-    above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
-    has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
-    is_open, is_open_turned = has_below & ~has_above, has_above & ~has_below
-    n_met = int((has_above & has_below).sum())
-    fit, turned_fit = (n_met / max(1, int(side.sum())) for side in (has_below, has_above))
-    only_turned_is_tree = len(np.unique(above)) == len(above) and len(np.unique(below)) < len(below)
-    seems_turned = turned_fit >= _NEARLY_ALL and fit < _NEARLY_ALL * turned_fit
-    if only_turned_is_tree:
-        seems_turned = turned_fit >= _SOME or (not n_met and bool(has_above.any()))
-    breaks = is_open.any(axis=1)
-    if not (seems_turned and (breaks.any() or not n_met)):
-        if not has_below.any():
-            warn_user(
-                f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs "
-                "(parent, child), or leave it out.",
-                UserWarning,
-            )
-        return
-    raise ValueError(
-        f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
-        f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without the "
-        f"first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give pairs "
-        "(parent, child), or, if they are, add the labels above to the sets of y."
-    )
-
-
-# With several parents all sets are tried for probabilities: there are up to 2^n of them.
-_MOST_LISTED = 12
-
-
 class HierarchicalMultiLabelTask(MultiLabelTask):
     """Sets of any of ``n_labels`` labels, with each label all labels above it.
 
@@ -264,10 +204,11 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     scores the sum of its labels.  An output is an array (n_labels,) of 0 and 1 that is closed
     upwards: where a label is 1, all its parents are.
 
-    The loss is the weight of the labels that are wrong, in all 1.  The argmax is exact:
-    :func:`~structboost.inference.maximum_closure`; of equally good sets it leaves out labels that
-    make no difference.  In the marginals no label is more probable than
-    one above it; where labels have several parents, they exist for at most 12 labels.
+    The loss is the weight of the labels that are wrong, in all 1.  A label weighs three quarters of
+    the mean weight of its parents (Vens and others, Machine Learning 2008, section 4.1).  The
+    argmax is exact, by sums over a tree or a minimum cut; of equally good sets it leaves out labels
+    that make no difference.  In the marginals no label is more probable than one above it; they
+    exist where no label has several parents.
 
     Parameters
     ----------
@@ -277,9 +218,6 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         Pairs (parent, child) of labels, or another form of
         :mod:`structboost.tasks.hierarchical`.  A label may have several parents, but none is
         above itself.
-    decay : float
-        Weight of a label over the mean weight of its parents (Vens and others, Machine Learning
-        2008, section 4.1); 1 weighs all labels the same.
 
     Raises
     ------
@@ -295,17 +233,15 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     array([1, 1, 1])
     """
 
+    separates_in_batches = True
     # Names of the labels in errors, by default their indices.
     label_names: Sequence[Any] | None = None
 
-    def __init__(self, n_labels: int, edges: Any, *, decay: float = 0.75) -> None:
+    def __init__(self, n_labels: int, edges: Any) -> None:
         super().__init__(n_labels)
         check_memory(
             64 * self.n_labels, f"Weights and parents of {n_labels} labels", "take fewer labels"
         )
-        if not isinstance(decay, int | float | np.number) or not 0 < float(decay) <= 1:
-            raise TaskError(f"decay is {shown(decay)}; give a number above 0, up to 1.")
-        self.decay = float(decay)
         pairs = _pairs(edges, self.n_labels)
         self.edges, self._hierarchy = checked_hierarchy(pairs, self.n_labels)
         self._order, self._starts, self._parents = self._hierarchy
@@ -320,13 +256,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         rows = np.ascontiguousarray(scores.rows["x"], np.float64)
         expected, log_sums = np.empty(rows.shape), np.empty(len(rows))
-        if (np.diff(self._starts) <= 1).all():
-            closed_set_probabilities(rows, self._hierarchy, expected, log_sums)
-        elif self.n_labels <= _MOST_LISTED:
-            for i, row in enumerate(rows):
-                of_row, log_sums[i] = self._listed.marginals({"x": row[None]})
-                expected[i] = of_row["x"][0]
-        else:
+        if (np.diff(self._starts) > 1).any():
             label = int(np.argmax(np.diff(self._starts)))
             name = label if self.label_names is None else self.label_names[label]
             raise TooManyOutputsError(
@@ -334,12 +264,8 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
                 "only; leave edges out, or take formulation='one_slack', which is "
                 "objective='hinge' of classifiers."
             )
+        closed_set_probabilities(rows, self._hierarchy, expected, log_sums)
         return Marginals({"x": expected}, log_sums)
-
-    @cached_property
-    def _listed(self) -> ListedOutputs:
-        """Sets that are closed upwards, which are the outputs of every input."""
-        return ListedOutputs(self, None, {"x": (1, self.n_labels)})
 
     def closed(self, sets: Any) -> AnyArray:
         """Add all labels above those of each set.
@@ -370,7 +296,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         for label in self._order:
             above = self._parents[self._starts[label] : self._starts[label + 1]]
             if len(above):
-                weights[label] = self.decay * weights[above].mean()
+                weights[label] = _DECAY * weights[above].mean()
         total: float = weights.sum()
         return weights / total
 
@@ -612,6 +538,8 @@ class TaxonomyTask(CodeTask):
     >>> TaxonomyTask({"animal": [0, 1], "tree": [2, 3]}).tree.losses()[0].tolist()
     [0.0, 1.0, 2.0, 2.0]
     """
+
+    separates_in_batches = True
 
     def __init__(self, taxonomy: Any, n_classes: int | None = None) -> None:
         if not isinstance(taxonomy, LabelTree):

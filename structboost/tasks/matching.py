@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,17 +11,17 @@ import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature
-from structboost.contract.task import Task
+from structboost.contract.task import Decomposes, Lists, Searches, Task, Validates
 from structboost.errors import TaskError
-from structboost.inference.arguments import real_array
+from structboost.inference.arguments import checked_features, labels_of, passes, real_array
 from structboost.inference.matching import best_candidates, best_matching, candidate_pairs
-from structboost.tasks.base import checked_features, indicator, passes, whole_vector
-from structboost.validation import checked_flag, checked_whole_number
+from structboost.tasks.base import indicator
+from structboost.validation import checked_flag, checked_whole_number, shown
 
 
 @dataclass(frozen=True, eq=False)
 class CandidatePairs:
-    """Some pairs of two sets, the input of :class:`MatchingTask` or :class:`SpanningTreeTask`.
+    """Some pairs of two sets, the input of :class:`MatchingTask`.
 
     Parameters
     ----------
@@ -57,18 +57,13 @@ class CandidatePairs:
         """Sizes of the two sets."""
         return self.n_left, self.n_right
 
-    @property
-    def numbers(self) -> IntArray:
-        """Places of the pairs in the table of all pairs, row by row."""
-        return self.pairs[:, 0] * self.n_right + self.pairs[:, 1]
-
     def rows_of(self, cells: IntArray) -> tuple[IntArray, BoolArray]:
         """Find the rows of cells among the pairs.
 
         Parameters
         ----------
         cells : ndarray of int64, shape (n_cells,)
-            Places in the table of all pairs, as :attr:`numbers` counts them.
+            Places in the table of all pairs, row by row.
 
         Returns
         -------
@@ -77,74 +72,11 @@ class CandidatePairs:
         is_pair : ndarray of bool, shape (n_cells,)
             Whether the cell is one of the pairs.
         """
-        candidates = self.numbers
-        if not len(candidates):
-            return np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
+        # The last entry is no cell.
+        candidates = np.append(self.pairs[:, 0] * self.n_right + self.pairs[:, 1], -1)
         order = np.argsort(candidates, kind="stable")
-        place = np.minimum(np.searchsorted(candidates[order], cells), len(candidates) - 1)
-        return order[place].astype(np.int64), candidates[order[place]] == cells
-
-
-class PairTask(Task):
-    """A task whose parts are pairs of members of two sets, with one channel."""
-
-    # Name of an output in errors.
-    _output: str
-
-    @abstractmethod
-    def _checked(self, y: Any) -> IntArray:
-        """Return an output as an array, after a check that it is a vector of whole numbers."""
-
-    @abstractmethod
-    def _problem(self, x: Any, y: IntArray) -> str | None:
-        """Say why an array is no output of ``x``, or return None."""
-
-    @abstractmethod
-    def _pairs(self, y: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the left and the right members of the pairs of an output."""
-
-    @override
-    def joint_feature(self, x: Any, y: Any) -> SparseFeature:
-        output = self._checked(y)
-        problem = self._any_problem(x, output)
-        if problem is not None:
-            raise TaskError(f"{self._output} {problem}.")
-        return indicator(self._rows(x, output)[0])
-
-    @override
-    def part_labels(self, x: Any, y: Any) -> IntArray:
-        n_left, n_right = shape_of(x)
-        is_sparse = isinstance(x, CandidatePairs)
-        labels = np.zeros(len(x.pairs) if is_sparse else n_left * n_right, np.int64)
-        labels[self.joint_feature(x, y).parts] = 1
-        return labels
-
-    @override
-    def with_features(self, x: Any, features: Any) -> Any:
-        if isinstance(x, CandidatePairs):
-            return replace(x, features=features)
-        return np.reshape(features, (*shape_of(x), -1))
-
-    @override
-    def is_valid(self, x: Any, y: Any) -> bool:
-        return passes(self.joint_feature, x, y)
-
-    def _rows(self, x: Any, y: IntArray) -> tuple[IntArray, BoolArray]:
-        """Return the part of each pair of an output, and whether it is one."""
-        left, right = self._pairs(y)
-        cells = left * shape_of(x)[1] + right
-        is_sparse = isinstance(x, CandidatePairs)
-        return x.rows_of(cells) if is_sparse else (cells, np.ones(len(cells), np.bool_))
-
-    def _any_problem(self, x: Any, y: IntArray) -> str | None:
-        problem = self._problem(x, y)
-        if problem is not None:
-            return problem
-        is_part = self._rows(x, y)[1]
-        if not is_part.all():
-            left, right = (members[np.argmin(is_part)] for members in self._pairs(y))
-            return f"has the pair ({left}, {right}), which is no candidate; add it, or leave it out"
-        return None
+        rows = order[np.searchsorted(candidates, cells, sorter=order) % len(order)]
+        return rows, candidates[rows] == cells
 
 
 def shape_of(x: Any) -> tuple[int, int]:
@@ -153,7 +85,7 @@ def shape_of(x: Any) -> tuple[int, int]:
     return int(n_left), int(n_right)
 
 
-class MatchingTask(PairTask):
+class MatchingTask(Task, Searches, Decomposes, Lists, Validates):
     """A partner on the right for each member of a left set, no two the same.
 
     A part is a pair, with one channel.  A matching scores the sum of its pairs.  The argmax is
@@ -186,7 +118,6 @@ class MatchingTask(PairTask):
 
     kinds = {"pair": PartKind(1)}
     labelled_kind = "pair"
-    _output = "A matching"
 
     def __init__(self, *, unmatched: bool = False) -> None:
         self.unmatched = checked_flag(unmatched, "unmatched")
@@ -204,12 +135,30 @@ class MatchingTask(PairTask):
         return table.reshape(-1, table.shape[2])
 
     @override
+    def joint_feature(self, x: Any, y: Any) -> SparseFeature:
+        return indicator(self._parts_of(x, y))
+
+    @override
+    def part_labels(self, x: Any, y: Any) -> IntArray:
+        is_sparse = isinstance(x, CandidatePairs)
+        labels = np.zeros(len(x.pairs) if is_sparse else math.prod(shape_of(x)), np.int64)
+        labels[self._parts_of(x, y)] = 1
+        return labels
+
+    @override
+    def with_features(self, x: Any, features: Any) -> Any:
+        if isinstance(x, CandidatePairs):
+            return replace(x, features=features)
+        return np.reshape(features, (*shape_of(x), -1))
+
+    @override
+    def is_valid(self, x: Any, y: Any) -> bool:
+        return passes(self._parts_of, x, y)
+
+    @override
     def loss(self, y: Any, y_pred: Any) -> float:
-        true, predicted = self._checked(y), self._checked(y_pred)
-        if len(true) != len(predicted):
-            raise TaskError(
-                f"One matching has {len(true)} left members, the other {len(predicted)}."
-            )
+        true = labels_of(y, "A matching", low=-1)
+        predicted = labels_of(y_pred, "A matching", len(true), low=-1)
         differ = true != predicted
         return 0.5 * float(np.sum(differ & (true >= 0)) + np.sum(differ & (predicted >= 0)))
 
@@ -230,32 +179,31 @@ class MatchingTask(PairTask):
         n_alone = n_left if self.unmatched else max(0, n_left - n_right)
         for partners in _one_to_one(n_left, n_right, n_alone):
             output = np.array(partners, np.int64)
-            if self._any_problem(x, output) is None:
+            if self.is_valid(x, output):
                 yield output
 
-    @override
-    def _checked(self, y: Any) -> IntArray:
-        return whole_vector(y, self._output, "-1 for no partner")
-
-    @override
-    def _pairs(self, y: IntArray) -> tuple[IntArray, IntArray]:
-        left = np.flatnonzero(y >= 0)
-        return left, y[left]
-
-    @override
-    def _problem(self, x: Any, y: IntArray) -> str | None:
+    def _parts_of(self, x: Any, y: Any) -> IntArray:
+        """Return the part of each pair of a matching, after a check."""
         n_left, n_right = shape_of(x)
-        if len(y) != n_left:
-            return f"has {len(y)} entries for {n_left} left members; give one for each"
-        if n_left and not -1 <= y.min() <= y.max() < n_right:
-            return f"names {y.min()} to {y.max()}; partners are 0..{n_right - 1}, or -1"
-        matched = y[y >= 0]
-        counts = np.bincount(matched, minlength=1)
-        if counts.max() > 1:
-            return f"gives {int(counts.argmax())} to two left members; it must be one-to-one"
-        if not self.unmatched and len(matched) < min(n_left, n_right):
-            return "leaves members alone; take MatchingTask(unmatched=True)"
-        return None
+        partners = labels_of(
+            y, "A matching", n_left, n_right - 1, low=-1, more=", -1 for no partner"
+        )
+        left = np.flatnonzero(partners >= 0)
+        right = partners[left]
+        if len(np.unique(right)) < len(right):
+            raise TaskError(f"A matching is {shown(partners.tolist())}; it must be one-to-one.")
+        if not self.unmatched and len(left) < min(n_left, n_right):
+            raise TaskError("A matching leaves members alone; take MatchingTask(unmatched=True).")
+        if not isinstance(x, CandidatePairs):
+            return np.asarray(left * n_right + right)
+        rows, is_pair = x.rows_of(left * n_right + right)
+        if not is_pair.all():
+            k = int(np.argmin(is_pair))
+            raise TaskError(
+                f"A matching has the pair ({left[k]}, {right[k]}), which is no candidate; add it, "
+                "or leave it out."
+            )
+        return rows
 
 
 def _one_to_one(

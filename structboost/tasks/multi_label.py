@@ -10,13 +10,13 @@ import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.contract.listed_outputs import Marginals
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts
+from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
+from structboost.contract.task import Lists, Separates, Validates
 from structboost.errors import TaskError, on_example
-from structboost.inference.arguments import not_negative
+from structboost.inference.arguments import as_array, not_negative
 from structboost.inference.multi_label import best_expected_f1, most_violated_sets
-from structboost.tasks.base import TableTask, as_array
+from structboost.tasks.base import TableTask
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
 LOSSES = ("hamming", "subset", "f1")
@@ -26,16 +26,16 @@ _MOST_LABELS_IN_PAIRS = 10
 _MOST_LOSSES = 1 << 22
 
 
-class MultiLabelTask(TableTask):
+class MultiLabelTask(TableTask, Lists, Separates, Validates):
     """Sets of any of ``n_labels`` labels.
 
     An input is a feature vector; its one part is the input itself.  A channel is a label, and a set
     scores the sum of its labels.  With ``pairs`` each pair of labels is a channel, too, and scores
     where both are there.  An output is an array (n_labels,) of 0 and 1.
 
-    The argmax is exact for every loss, as :func:`~structboost.inference.most_violated_label_set`
-    is; with ``pairs`` or ``sets`` all sets are tried.  Of equally good sets the argmax takes the
-    one with the fewest labels; with ``pairs`` or ``sets`` the first in sorted order.
+    The argmax is exact for every loss; with ``pairs`` or ``sets`` all sets are tried.  Of equally
+    good sets the argmax takes the one with the fewest labels; with ``pairs`` or ``sets`` the first
+    in sorted order.
 
     Parameters
     ----------

@@ -11,8 +11,9 @@ from scipy import sparse
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts
 from structboost.contract.separation import Separation
-from structboost.contract.task import Task
+from structboost.contract.task import Predicts, Searches, Separates, SeparatesSlacks, Task
 from structboost.errors import TaskError, on_example
+from structboost.inference.arguments import as_array, checked_features
 from structboost.inference.ranking import (
     TopMeasure,
     most_violated_graded_order,
@@ -23,7 +24,7 @@ from structboost.inference.ranking import (
     violated_pair_weights,
     weigh_pairs,
 )
-from structboost.tasks.base import as_array, checked_features, exchange
+from structboost.tasks.base import exchange
 from structboost.validation import SparseRows, shown
 
 # Largest relevance that is a grade, of exponential gain.
@@ -80,7 +81,7 @@ class _Judged(NamedTuple):
         return signed / self.all_pairs, violated / self.all_pairs
 
 
-class RankingTask(Task):
+class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
     """Order the items of a query so that better ones score higher.
 
     An example is a query: its input a table (n_items, n_features), its true output the relevance of
@@ -98,8 +99,7 @@ class RankingTask(Task):
     otherwise the rank of its level.  With ``"map"`` the loss is 1 minus the average precision, and
     with ``"precision@10"`` 1 minus the number of relevant items among the first 10, over the
     largest number that can be there (10, or all that are relevant); these two take two levels of
-    relevance.  Their argmax is that of :func:`~structboost.inference.most_violated_ranking`, and a
-    query has one slack, as they are no sums over pairs.
+    relevance.  Their argmax is exact, and a query has one slack, as they are no sums over pairs.
 
     Parameters
     ----------

@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
-from structboost.contract.task import Task
-from structboost.errors import TaskError, on_example
+from structboost.contract.task import Batches, Decomposes, Lists, Searches, Task, Validates
+from structboost.errors import TaskError
+from structboost.inference.arguments import as_array, checked_features, penalties
 from structboost.inference.segments import best_segments, cut_of
-from structboost.tasks.base import alone, as_array, checked_features, indicator, penalties
-from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
-
-_LOSSES = ("tokens", "segments")
+from structboost.tasks.base import alone, indicator
+from structboost.validation import checked_whole_number, shown
 
 
-class SegmentTask(Task):
+class SegmentTask(Task, Searches, Batches, Decomposes, Lists, Validates):
     """Segments that cover a sequence, each with a label 0..n_labels-1.
 
     An input is an array (n_tokens, n_features).  An output is an array (n_segments, 3) of int with
@@ -28,11 +27,7 @@ class SegmentTask(Task):
     neighbours score by their labels (``"pair"``).  The argmax is exact, as
     :func:`~structboost.inference.semi_markov_viterbi` is, for all sequences at once.  Of equally
     good cuts it takes the one with the first label and the shortest segment, compared from the last
-    segment on.
-
-    With ``span_features`` an input is a pair of the tokens and an array (n_tokens, max_length,
-    n_span_features), where ``[start, length - 1]`` describes a possible segment as a whole; rows
-    that reach beyond the sequence are not read.
+    segment on.  The loss is the number of tokens of another label.
 
     Parameters
     ----------
@@ -40,11 +35,6 @@ class SegmentTask(Task):
         Number of labels of segments.
     max_length : int
         Most tokens of a segment.
-    loss : {"tokens", "segments"}
-        The number of tokens of another label; or the number of segments that only one of both
-        outputs has, where a segment is the same if start, end and label are.
-    span_features : bool
-        Whether inputs bring features of the possible segments.
     forbidden : iterable of (int, int)
         Pairs of labels of which the second never follows the first.
 
@@ -72,14 +62,10 @@ class SegmentTask(Task):
         n_labels: int,
         max_length: int,
         *,
-        loss: str = "tokens",
-        span_features: bool = False,
         forbidden: Iterable[tuple[int, int]] = (),
     ) -> None:
         self.n_labels = checked_whole_number(n_labels, "n_labels")
         self.max_length = checked_whole_number(max_length, "max_length")
-        self.loss_name = checked_choice(loss, "loss", _LOSSES)
-        self.span_features = checked_flag(span_features, "span_features")
         self._forbidden, *_ = penalties(forbidden, self.n_labels, "labels")
         of_label = PartKind(self.n_labels)
         self.kinds = {
@@ -91,37 +77,22 @@ class SegmentTask(Task):
 
     @override
     def parts(self, x: Any) -> dict[str, AnyArray]:
-        if self.span_features and not (isinstance(x, tuple | list) and len(x) == 2):
-            raise TaskError(
-                f"An input is {shown(x)}; give a pair of the tokens and the features of segments."
-            )
-        tokens = checked_features(x[0] if self.span_features else x, "(n_tokens, n_features)")
-        if not self.span_features:
-            spans = np.arange(1.0, self.max_length + 1.0).reshape(-1, 1)
-        else:
-            spans = checked_features(x[1], "(n_tokens, max_length, n_features) for segments")
-            if spans.shape[:2] != (len(tokens), self.max_length):
-                raise TaskError(
-                    f"An input has features of segments of shape {spans.shape}; give "
-                    f"({len(tokens)}, {self.max_length}, n_features): n_tokens and max_length."
-                )
-            spans = spans.reshape(len(tokens) * self.max_length, spans.shape[-1])
+        tokens = checked_features(x, "(n_tokens, n_features)")
+        spans = np.arange(1.0, self.max_length + 1.0).reshape(-1, 1)
         return {"token": tokens, "begin": tokens, "span": spans, "pair": np.ones((1, 1))}
 
     @override
     def joint_feature(self, x: Any, y: Any) -> dict[str, SparseFeature]:
-        tokens = x[0] if self.span_features and x is not None else x
-        segments = self._checked(y, None if x is None else len(tokens))
+        segments = self._checked(y, None if x is None else len(x))
         if not self._is_allowed(segments):
             raise TaskError(f"The segments {shown(segments.tolist())} have forbidden neighbours.")
         start, end, label = segments.T
         n_tokens = int(end[-1]) if len(end) else 0
         pairs = label[:-1] * self.n_labels + label[1:]
-        rows = end - start - 1 + start * self.max_length * self.span_features
         return {
             "token": indicator(np.arange(n_tokens), np.repeat(label, end - start)),
             "begin": indicator(start, label),
-            "span": indicator(rows, label),
+            "span": indicator(end - start - 1, label),
             "pair": indicator(np.zeros(len(pairs), np.int64), pairs),
         }
 
@@ -130,15 +101,15 @@ class SegmentTask(Task):
         true, predicted = self._checked(y), self._checked(y_pred)
         if (true[-1:, 1] != predicted[-1:, 1]).any() or (len(true) == 0) != (len(predicted) == 0):
             raise TaskError("Two outputs cover sequences of different length.")
-        if self.loss_name == "tokens":
-            tags = (np.repeat(cut[:, 2], cut[:, 1] - cut[:, 0]) for cut in (true, predicted))
-            return float(np.sum(np.not_equal(*tags)))
-        return float(len(set(map(tuple, true.tolist())) ^ set(map(tuple, predicted.tolist()))))
+        return float(np.sum(_tags(true) != _tags(predicted)))
 
     @override
-    def argmax(self, x: Any, scores: Any, y: Any = None) -> IntArray:
-        stacked = alone(self.kinds, scores)
-        return self.argmax_batch([x], stacked, None if y is None else [y])[0]
+    def loss_scores(self, x: Any, y: Any) -> dict[str, BoolArray]:
+        return {"token": np.arange(self.n_labels) != _tags(self._checked(y))[:, None]}
+
+    @override
+    def argmax(self, x: Any, scores: Any) -> IntArray:
+        return self.argmax_batch([x], alone(self.kinds, scores))[0]
 
     @override
     def argmax_batch(
@@ -148,16 +119,14 @@ class SegmentTask(Task):
         rows = {
             kind: np.ascontiguousarray(of_kind, np.float64) for kind, of_kind in scores.rows.items()
         }
-        rewarded = np.zeros((len(rows["token"]), 2), np.int64)
-        if Y is not None:
-            self._add_loss(Y, starts, rows, rewarded)
         lengths, labels = np.zeros((2, len(rows["token"])), np.int64)
         span_rows = np.ascontiguousarray(scores.offsets["span"][:-1], np.int64)
-        step = self.max_length * self.span_features
         impossible = best_segments(
             (rows["token"], rows["begin"], rows["span"], rows["pair"] + self._forbidden),
-            (starts, span_rows, step, self.max_length), (rewarded, -2.0), lengths, labels,
-        )  # fmt: skip
+            (starts, span_rows, 0, self.max_length),
+            lengths,
+            labels,
+        )
         if impossible >= 0:
             raise TaskError(
                 f"No cut of the {np.diff(starts)[impossible]} tokens of X[{{sample}}] is allowed; "
@@ -177,32 +146,10 @@ class SegmentTask(Task):
     @override
     def is_valid(self, x: Any, y: Any) -> bool:
         try:
-            segments = self._checked(y, len(self.parts(x)["token"]))
+            segments = self._checked(y, len(x))
         except TaskError:
             return False
         return self._is_allowed(segments)
-
-    def _add_loss(
-        self, Y: Sequence[Any], starts: IntArray, rows: dict[str, FloatArray], rewarded: IntArray
-    ) -> None:
-        """Raise scores by the loss, one for each wrong token or segment.
-
-        The others lack a segment of the true output, so such a segment saves two.
-        """
-        for i, y in enumerate(Y):
-            n_tokens = int(starts[i + 1] - starts[i])
-            segments = on_example("joint_feature", i, self._checked, y, n_tokens)
-            rewarded[starts[i] + segments[:, 0]] = np.column_stack(
-                (segments[:, 1] - segments[:, 0], segments[:, 2])
-            )
-        if self.loss_name == "segments":
-            rows["begin"] = rows["begin"] + 1.0
-            return
-        began = np.flatnonzero(rewarded[:, 0])
-        tags = np.repeat(rewarded[began, 1], rewarded[began, 0])
-        rows["token"] = rows["token"] + 1.0
-        rows["token"][np.arange(len(tags)), tags] -= 1.0
-        rewarded[:, 0] = 0
 
     def _cuts(self, start: int, n_tokens: int) -> Iterator[list[tuple[int, int, int]]]:
         if start == n_tokens:
@@ -241,3 +188,8 @@ class SegmentTask(Task):
         if n_tokens is not None and covered != n_tokens:
             raise TaskError(f"The segments end at {covered}; the sequence has {n_tokens} tokens.")
         return segments.astype(np.int64, copy=False)
+
+
+def _tags(segments: IntArray) -> IntArray:
+    """Return the label of each token."""
+    return np.repeat(segments[:, 2], segments[:, 1] - segments[:, 0])

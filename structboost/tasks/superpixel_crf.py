@@ -12,11 +12,18 @@ import numpy as np
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
-from structboost.contract.task import Task
+from structboost.contract.task import (
+    Decomposes,
+    Lists,
+    Searches,
+    Separates,
+    Task,
+    Validates,
+)
 from structboost.errors import TaskError
-from structboost.inference.arguments import node_pairs, not_negative
+from structboost.inference.arguments import check_has, labels_of, node_pairs, not_negative, passes
 from structboost.inference.superpixel_crf import alpha_expansion_labels
-from structboost.tasks.base import check_has, checked_labels, exchange, indicator, passes
+from structboost.tasks.base import exchange, indicator
 from structboost.validation import checked_flag, checked_whole_number
 
 Labels = IntArray
@@ -98,7 +105,7 @@ class TrueLabels:
         not_negative(self.areas, "areas", (len(self.labels),))
 
 
-class SuperpixelCRFTask(Task):
+class SuperpixelCRFTask(Task, Searches, Decomposes, Lists, Separates, Validates):
     """A label for every superpixel, with node parts (superpixel, label) and edge parts.
 
     The energy (22) of an output is the sum of the scores of the chosen node parts and of the edges
@@ -244,12 +251,12 @@ class SuperpixelCRFTask(Task):
         self, y: Labels | TrueLabels, x: SuperpixelGraph | None = None, sample: int | None = None
     ) -> tuple[Labels, FloatArray]:
         """Return labels, checked, and areas, ones by default."""
-        labels = checked_labels(
+        labels = labels_of(
             y.labels if isinstance(y, TrueLabels) else y,
-            self.n_labels,
-            "superpixel",
+            "An output" if sample is None else "Y[{sample}]",
             None if x is None else x.n_superpixels,
-            remedy=" Leave void superpixels out with SuperpixelGraph.restricted.",
+            self.n_labels - 1,
+            more=". Leave void superpixels out with SuperpixelGraph.restricted",
             sample=sample,
         )
         return labels, y.areas if isinstance(y, TrueLabels) else np.ones(len(labels))

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from structboost.contract.exactness import probe_argmax
+from structboost.contract.probes import probe_argmax
 from structboost.contract.task import Task
 from structboost.files.checkpoint import CheckpointFile, identity_of
 from structboost.learners.pricing import Priced, single

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.contract.calls import separation
-from structboost.contract.exactness import LastOutputs
+from structboost.contract.calls import LastOutputs, separation
 from structboost.contract.parts import SparseFeature, StackedParts
 from structboost.files.archive import Array, DamagedFileError, Part, Schema, below
 from structboost.learners.responses import BlockMeasure, block_measure

@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray
-from structboost.contract.calls import separation
-from structboost.contract.exactness import LastOutputs
+from structboost.contract.calls import LastOutputs, separation
 from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import KeptTruth, Separation

@@ -162,7 +162,7 @@ class Trainer(SavedToFile, BaseEstimator):
         Returns
         -------
         marginals : list, shape (n_examples,)
-            The expected joint feature of each input (:meth:`structboost.Task.marginals`), as an
+            The expected joint feature of each input (:class:`structboost.contract.Sums`), as an
             array of shape (n_parts, n_channels), or a dict of such arrays by kind if there are
             several.
 

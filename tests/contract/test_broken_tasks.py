@@ -8,7 +8,7 @@ import pytest
 
 from structboost.contract.check_task import check_task
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
-from structboost.contract.task import Task
+from structboost.contract.separation import separate_by_argmax
 from structboost.errors import TaskError
 from tests.helpers.listed_outputs import Batched, Choose, FirstTwoOnly, Listed, candidates, is_third
 
@@ -17,20 +17,10 @@ def changed(**functions):
     """A ``separate`` whose result is changed by functions of it and of the scores."""
 
     def separate(self, X, Y, scores):
-        found = Task.separate(self, X, Y, scores)
+        found = separate_by_argmax(self, X, Y, scores)
         return replace(found, **{name: of(found, scores) for name, of in functions.items()})
 
     return separate
-
-
-def with_slacks(slacks, weights):
-    """A ``separate_slacks`` with a slack for each example."""
-
-    def separate_slacks(self, X, Y, scores, limit):
-        n = len(Y)
-        return replace(self.separate(X, Y, scores), slacks=slacks(n), weights=weights(n))
-
-    return separate_slacks
 
 
 def local_rows(found, scores):
@@ -52,23 +42,28 @@ def changes_input(self, x):
 
 def changes_inputs(self, X, Y, scores):
     X[3 % len(X)][0, 0] += len(X) > 1
-    return Task.separate(self, X, Y, scores)
+    return separate_by_argmax(self, X, Y, scores)
 
 
 def changes_scores(self, X, Y, scores):
     scores.rows["x"][0] += 1.0
-    return Task.separate(self, X, Y, scores)
+    return separate_by_argmax(self, X, Y, scores)
+
+
+def one_by_one(self, X, scores, Y=None):
+    truths = [None] * len(X) if Y is None else Y
+    return [self.argmax(x, scores.example(i), truths[i]) for i, x in enumerate(X)]
 
 
 def worst(self, X, scores, Y=None):
     if Y is not None:
-        return Task.argmax_batch(self, X, scores, Y)
+        return one_by_one(self, X, scores, Y)
     return [int(np.argmin(scores.example(i)[:, 0])) for i in range(len(X))]
 
 
 def too_few(self, X, Y, scores):
     n = max(1, len(Y) - 1)
-    return Task.separate(self, X[:n], Y[:n], scores)
+    return separate_by_argmax(self, X[:n], Y[:n], scores)
 
 
 def in_range(self, x, y):
@@ -101,7 +96,7 @@ BROKEN = [
         r"joint_feature raised KeyError for X\[3\]: True",
     ),
     (FirstTwoOnly, {}, r"argmax\(X\[\d+\], scores\) is not exact"),
-    (Choose, {"argmax": shy, "outputs": Task.outputs}, r"is not exact: .*output Y?.*has"),
+    (Choose, {"argmax": shy, "outputs": None}, r"is not exact: .*output Y?.*has"),
     (
         Choose,
         {"argmax": lambda self, x, scores, y=None: int(np.random.default_rng().integers(len(x)))},
@@ -157,17 +152,6 @@ BROKEN = [
     ),
     (Choose, {"separate": changes_scores}, r"separate changed the scores of X\[0\] in place"),
     (Choose, {"separate": changes_inputs}, r"a batch form changed X\[3\] in place"),
-    (Choose, {"separate_slacks": with_slacks(np.arange, lambda n: None)}, "slacks a weight"),
-    (
-        Choose,
-        {"separate_slacks": with_slacks(lambda n: np.zeros(n, int), lambda n: np.full(n, 1 / n))},
-        "each of its outputs another slack index",
-    ),
-    (
-        Choose,
-        {"separate_slacks": with_slacks(np.arange, lambda n: np.full(n, 0.5 / n))},
-        r"separate_slacks with a limit of \d+ has the risk",
-    ),
     (Choose, {"__reduce__": lambda self: threading.Lock()}, r"task cannot be pickled"),
     (
         Choose,
@@ -212,11 +196,11 @@ BROKEN = [
     ),
     (
         Choose,
-        {"argmax_batch": lambda self, X, scores, Y=None: Task.argmax_batch(self, X, scores)},
+        {"argmax_batch": lambda self, X, scores, Y=None: one_by_one(self, X, scores)},
         r"separate: the argmax of X\[\d+\] is not exact",
     ),
-    (Choose, {"argmax": Task.argmax, "outputs": Task.outputs}, r"defines neither argmax\(x, scor"),
-    (Choose, {"argmax": Task.argmax, "outputs": lambda self, x: []}, r"outputs\(x\) is empty"),
+    (Choose, {"argmax": None, "outputs": None}, r"defines neither argmax\(x, scor"),
+    (Choose, {"argmax": None, "outputs": lambda self, x: []}, r"outputs\(x\) is empty"),
     (Choose, {"kinds": {}}, r"task.kinds is {}"),
     (Choose, {"kinds": {"x": 1}}, r"task.kinds\['x'\] is 1"),
 ]
@@ -249,7 +233,7 @@ class FirstInBatches(Choose):
     """Task whose argmax of many examples is the first output of each."""
 
     def argmax_batch(self, X, scores, Y=None):
-        outputs = super().argmax_batch(X, scores, Y)
+        outputs = one_by_one(self, X, scores, Y)
         return outputs if len(X) == 1 or Y is not None else [0] * len(X)
 
 

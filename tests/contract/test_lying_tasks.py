@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from structboost import StructBoost, StructuredSVM, check_task
-from structboost.contract.parts import PartKind
+from structboost.contract.parts import Marginals, PartKind
 from structboost.contract.separation import Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, UncertifiedWarning
@@ -136,7 +136,7 @@ class SeparateOfTruths(Tags):
 
 
 class ListsTooFew(Tags):
-    argmax = Task.argmax
+    argmax = None
 
     def outputs(self, x):
         return [np.array(y) for y in itertools.product(range(N_TAGS - 1), repeat=len(x))]
@@ -151,11 +151,6 @@ class Sums(Tags):
     def marginals(self, x, scores):
         exps = np.exp(scores)
         return exps / exps.sum(axis=1, keepdims=True)
-
-
-class SumTooLarge(Sums):
-    def log_sum(self, x, scores):
-        return super().log_sum(x, scores) + 5.0
 
 
 class HalfTheSum(Sums):
@@ -175,8 +170,10 @@ class ListsOneLess(Sums):
 
 class OtherBatchSums(Sums):
     def marginals_batch(self, X, scores):
-        found = super().marginals_batch(X, scores)
-        return found._replace(log_sums=0 * found.log_sums - 1)
+        return Marginals({"token": 0 * scores.rows["token"]}, self.log_sums_batch(X, scores))
+
+    def log_sums_batch(self, X, scores):
+        return np.full(len(X), -1.0)
 
 
 BOOSTED = partial(StructBoost, C=20.0, tol=0.05, max_rounds=60)
@@ -249,7 +246,6 @@ def test_check_task_names_a_lying_argmax_or_loss(examples, task):
     [
         (OtherBatchSums, r"log_sum\(X\[\d+\], scores\) is -1, below the score"),
         (ListsOneLess, r"log_sum at X\[\d+\] differs from the sum over outputs"),
-        (SumTooLarge, r"log_sum\(X\[\d+\], scores\) exceeds the only score that counts by 5"),
         (HalfTheSum, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
         (EqualMarginals, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
         (ListsTooFew, r"log_sum\(X\[\d+\], scores\) is .* below the score .* of the true output"),

@@ -14,6 +14,7 @@ from structboost import (
     check_task,
 )
 from structboost.contract.parts import stack_parts
+from structboost.contract.separation import separate_by_argmax
 from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
 from structboost.training.engines import Failure
@@ -37,9 +38,9 @@ def fussy(name):
         for chain in x if name in ("stack", "separate", "separate_slacks") else [x]:
             if name == self.method and len(chain) == 12:
                 raise OddChainError(12, where=name)
-        if name == "separate_slacks":
-            return self.separate(x, *others[:2])
-        return getattr(ChainTask, name)(self, x, *others)
+        if name.startswith("separate"):
+            return separate_by_argmax(self, x, *others[:2])
+        return getattr(ChainTask, "argmax" if name == "predict" else name)(self, x, *others)
 
     return method
 

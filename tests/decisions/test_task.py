@@ -15,6 +15,7 @@ from structboost import (
     check_task,
 )
 from structboost.contract.parts import StackedParts
+from structboost.contract.separation import best_outputs
 from structboost.decisions import (
     AcyclicPath,
     Choose,
@@ -107,7 +108,7 @@ def test_the_hinge_is_the_spo_plus_loss_ties_included(maximize):
     spo_plus += 2 * (predicted * best).sum(axis=1) - (costs @ routes.T).min(axis=1)
     assert_allclose(separation.violations(scores), spo_plus, atol=1e-12)
     # It bounds the regret of the decision at the predicted costs, and is 0 at the true ones.
-    decided = task.argmax_batch(X, scores)
+    decided = best_outputs(task, X, scores)
     regret = [task.loss(y, z) for y, z in zip(Y, decided, strict=True)]
     assert (np.array(regret) <= spo_plus + 1e-12).all()
     assert spo_plus[2] == pytest.approx(0.0, abs=1e-12)

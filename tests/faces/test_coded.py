@@ -69,8 +69,8 @@ def test_words_differ_and_columns_split(coding, n_classes):
     [
         ("thin", "coding is 'thin'"),
         ([[1, 0], [1, 1], [0, 1]], r"coding has shape \(3, 2\)"),
-        ([[1, 1], [1, 1], [-1, 1]], "same word for the classes 0 and 1"),
-        ([[1, 1, 1], [-1, 1, -1], [1, 1, -1]], "column 1"),
+        ([[1, 1], [1, 1], [-1, 1]], "same word for two classes"),
+        ([[1, 1, 1], [-1, 1, -1], [1, 1, -1]], "a column of one sign"),
     ],
 )
 def test_bad_codings_are_named(coding, message):

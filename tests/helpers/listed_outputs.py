@@ -70,7 +70,7 @@ class FirstTwoOnly(Choose):
 class Listed(Choose):
     """Its outputs are listed, its loss is one of parts: it needs no argmax."""
 
-    argmax = Task.argmax
+    argmax = None
 
     def loss_scores(self, x, y):
         return abs(np.arange(len(x)) - y)[:, None]

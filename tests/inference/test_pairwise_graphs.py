@@ -40,7 +40,7 @@ def sweeps_and_bound(scores, monkeypatch):
         patched.setattr(graphs, "_chosen", counted)
         patched.setattr(graphs, "_pass_messages", in_python)
         labels, _ = best_labels(scores)
-    n_sweeps, left = divmod(n_chosen, len(scores.starts) - 1)
+    n_sweeps, left = divmod(n_chosen, len(scores.unary))
     assert not left
     return n_sweeps, found["bound"], scores.values(labels)[0]
 

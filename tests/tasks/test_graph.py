@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from structboost import GraphTask, StructBoost, StructuredSVM
-from structboost import check_task as check
 from structboost.errors import TaskError
 from structboost.tasks import GraphInput
 
@@ -18,13 +17,8 @@ def random_scores(rng, task, x, scale=1.5):
     }
 
 
-def value(task, x, y, scores):
-    measures = task.joint_feature(x, y)
-    return sum(m.values @ scores[kind][m.parts, m.channels] for kind, m in measures.items())
-
-
 @pytest.mark.slow
-def test_large_trees_have_probabilities_and_many_cycles_are_named():
+def test_large_trees_have_probabilities_and_cycles_are_named():
     rng = np.random.default_rng(0)
     n = 400
     edges = [(int(rng.integers(max(0, v - 4), v)), v) for v in range(1, n)]
@@ -34,25 +28,10 @@ def test_large_trees_have_probabilities_and_many_cycles_are_named():
     # The pairs of an edge have the labels of its second end as often as the node does.
     of_ends = found["edge"].reshape(-1, 3, 3).sum(axis=1)
     assert of_ends == pytest.approx(found["node"][[v for _, v in edges]])
-    complete = [(u, v) for v in range(12) for u in range(v)]
-    X, Y = [x, GraphInput(np.zeros((12, 1)), complete)], [np.zeros(n, int), np.zeros(12, int)]
-    check(task, X[1:], Y[1:])
+    ring = GraphInput(np.zeros((3, 1)), [[0, 1], [1, 2], [2, 0]])
     model = StructBoost(task, C=1, formulation="log")
-    with pytest.raises(TaskError, match=r"X\[1\] has too many cycles .* Leave edges out"):
-        model.fit(X, Y)
-
-
-def test_alpha_expansion_improves_on_message_passing():
-    # Among 60 random graphs the one where message passing alone ends .05 below the optimum.
-    rng = np.random.default_rng(21)
-    edges = np.array([(u, v) for v in range(8) for u in range(v)])
-    x = GraphInput(np.zeros((8, 1)), edges)
-    scores = {"node": rng.normal(size=(8, 4)), "edge": 0.5 * rng.random((len(edges), 1))}
-    best, exact = (GraphTask(4, pairs="equal", exact=exact) for exact in (False, True))
-    most = value(exact, x, exact.argmax(x, scores), scores)
-    assert exact.upper_bound(x, scores) == pytest.approx(most)
-    assert best.upper_bound(x, scores) > most + 0.1
-    assert value(best, x, best.argmax(x, scores), scores) == pytest.approx(most)
+    with pytest.raises(TaskError, match=r"X\[1\] has a cycle.*leave edges out"):
+        model.fit([x, ring], [np.zeros(n, int), np.zeros(3, int)])
 
 
 def drawn_graphs(shape, n=12):

@@ -85,9 +85,8 @@ def within_itself():
         (networkx.Graph([("a", "b")]), "undirected graph.*DiGraph"),
         (networkx.DiGraph(), "no label is above another"),
         (within_itself(), "names 'a' twice below 'a'"),
-        ([("a", "b"), ("b", "a")], "cycle, in which a label is above itself: 'a' > 'b' > 'a'"),
-        ([("a", "a"), ("a", "b")], "above itself: 'a' > 'a'; take one pair"),
-        ([(i, (i + 1) % 50) for i in range(50)], r"0 > 1 > .* > \.\.\. > 0"),
+        ([("a", "b"), ("b", "a")], r"cycle, in which a label is above itself: \['a', 'b', 'a'\]"),
+        ([("a", "a"), ("a", "b")], r"above itself: \['a', 'a'\]; take one pair"),
         (["a", "b"], r"taxonomy\[0\] is 'a'; give"),
         ([("a", "b"), {"b": ["c"]}], r"taxonomy\[1\] is \{"),
         ([("a", ["b"])], "in the place of a label"),
@@ -95,8 +94,6 @@ def within_itself():
         ({"a": {"b": "c"}}, "has 'c' below 'b'"),
         ({"a": [{"b": None}]}, "in the place of a label"),
         ([], "taxonomy is empty"),
-        ({"c": ["a", None]}, "has the label None"),
-        ({"c": ["a", float("nan")]}, "has the label nan"),
         (["a//b"], "between slashes"),
         ({"a": ["c"], "b": None}, "lacks the class 'a'"),
     ],
@@ -149,7 +146,7 @@ def test_tasks_take_the_forms_with_indices():
     for edges in ({0: [1, 2]}, networkx.DiGraph([(0, 1), (0, 2)])):
         task = HierarchicalMultiLabelTask(3, edges)
         np.testing.assert_array_equal(task.edges, [[0, 1], [0, 2]])
-    with pytest.raises(ValueError, match=r"edges has a cycle.*0 > 1 > 0"):
+    with pytest.raises(ValueError, match=r"edges has a cycle.*0, 1, 0"):
         HierarchicalMultiLabelTask(3, {0: [1], 1: [0]})
 
 

@@ -17,6 +17,7 @@ from structboost import (
     StructBoost,
 )
 from structboost.contract import StackedParts
+from structboost.contract.separation import best_output
 from structboost.errors import TaskError
 from structboost.learners.base import Column
 from structboost.learners.pricing import BestCode, FreeSign, PerChannel, SharedOverChannels
@@ -75,7 +76,7 @@ def recomputed_objective(trainer, X, Y):
     risk = 0.0
     for x, y in zip(X, Y, strict=True):
         scores = model.scores(task.parts(x))
-        worst = task.augmented_argmax(x, scores, y)
+        worst = best_output(task, x, scores, y)
         (kind,) = task.kinds
         difference = dense_features(task, x, worst)[kind] - dense_features(task, x, y)[kind]
         risk += max(0.0, task.loss(y, worst) + (difference * scores).sum())

@@ -1,7 +1,7 @@
-"""Comparison of an exact argmax with outputs from other searches.
+"""Comparison of what a task finds and sums with outputs that are known.
 
-An output found at other scores is also a candidate.  If it is better than the new one, the argmax
-is not exact: the primal is too low, and nothing is certified.
+An output found at other scores is also a candidate of an exact argmax.  If it is better than the
+new one, the argmax is not exact: the primal is too low, and nothing is certified.
 
 Later comparisons cannot reveal outputs that the argmax never returns, because it searches too small
 a set or has the sign of the loss wrong.  So a few examples are probed before training, at scores
@@ -10,15 +10,19 @@ for and against their true outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost.contract.calls import ANY, AUGMENTED, PLAIN, REMEDY, beaten, marginals
+from structboost.contract.listed_outputs import listed_batch
 from structboost.contract.parts import (
-    SLIP,
+    OF_ARGMAX,
     FeatureRows,
     SparseFeature,
     StackedParts,
@@ -26,17 +30,29 @@ from structboost.contract.parts import (
     check_not_none,
     check_one_each,
     deeply_equal,
+    joint_features,
     loss_of,
     measure_of,
     returned_none,
 )
 from structboost.contract.separation import (
     KeptTruth,
-    Separation,
+    best_output,
+    best_outputs,
     check_separation,
+    separate_by_argmax,
     stacked_loss_scores,
 )
-from structboost.contract.task import Task
+from structboost.contract.task import (
+    Batches,
+    Decomposes,
+    Lists,
+    Separates,
+    Sums,
+    SumsBatches,
+    Task,
+    is_enumerated,
+)
 from structboost.errors import TaskError, examples_numbered, note_examples, on_example
 
 # Minimum (if there are enough) and maximum number of probed examples, examples per further probe,
@@ -53,90 +69,8 @@ _STRENGTH = 4.0
 _LEAST_WEIGHT = 1e-9
 # Units of a loss to try if the search without scores gives none.
 _UNITS = (1.0, 1e4, 1e8)
-# Examples of a pass for each that is searched again, and the most of them.
-_EXAMPLES_PER_CHECK, _MOST_CHECKED = 256, 4
-# Step from one checked example to the next: a prime, so that passes check various ones.
-_STRIDE = 7919
-_REMEDY = (
-    "Search all outputs, and add the loss as it is: run check_task(task, X, Y), or set "
-    "exact_argmax = False."
-)
-
-# Names of searches in errors.
-_AUGMENTED, _PLAIN = "The loss-augmented argmax of X[{sample}]", "argmax(X[{sample}], scores)"
-_ANY = "the argmax of X[{sample}]"
-
 # Scores of one example by kind, even if there is only one.
 Scores = Mapping[str, FloatArray]
-
-
-def beaten(value: Any, rival: Any, size: Any) -> BoolArray:
-    """Return where ``rival`` exceeds ``value`` by more than rounding of terms of this ``size``."""
-    return np.asarray(rival - value > SLIP * (np.abs(value) + np.abs(rival) + size))
-
-
-def check_found(
-    values: FloatArray, rivals: FloatArray, losses: FloatArray, scores: StackedParts, first: int = 0
-) -> None:
-    """Raise TaskError if an earlier output violates its margin more than the argmax.
-
-    ``values`` and ``rivals`` are the largest violations, of the argmax and of the outputs it is
-    compared with, and ``losses`` those of the outputs of the argmax.  The message has the index of
-    the example, counted from ``first``.
-    """
-    for i in np.flatnonzero(beaten(values, rivals, losses)).tolist():
-        if beaten(values[i], rivals[i], losses[i] + size_of(scores, i)):
-            raise TaskError(
-                "The loss-augmented argmax of X[{sample}] is not exact: it found an output of "
-                f"value {values[i]:.6g}, an earlier output has {rivals[i]:.6g}. {_REMEDY}",
-                first + i,
-            )
-
-
-def size_of(scores: StackedParts, i: int) -> float:
-    """Return the sum of the largest absolute scores of the parts of an example."""
-    return sum(
-        float(np.abs(rows[slice(*scores.offsets[kind][i : i + 2])]).max(axis=1, initial=0.0).sum())
-        for kind, rows in scores.rows.items()
-    )
-
-
-class LastOutputs:
-    """Last outputs of fixed examples, which the next ones must not fall behind.
-
-    They are stored only if a task finds outputs one by one, where a comparison costs little.
-    """
-
-    def __init__(self) -> None:
-        self._last: Separation | None = None
-
-    def check(
-        self,
-        task: Task,
-        separation: Separation,
-        violations: FloatArray,
-        scores: StackedParts,
-        first: int = 0,
-    ) -> None:
-        """Compare new outputs at ``scores`` with the last ones, and store the new ones.
-
-        TaskError if one of the last is better; the message names the example.
-        """
-        if not task.exact_argmax or task.separates_in_batches:
-            return
-        if self._last is not None:
-            hinges = np.maximum(violations, 0.0)
-            check_found(hinges, self._last.violations(scores), separation.losses, scores, first)
-        self._last = separation
-
-
-class _Candidate(NamedTuple):
-    """Output of an example, with its loss, and whether a search without loss found it."""
-
-    name: str
-    output: Any
-    loss: float
-    is_plain: bool = False
 
 
 class _Search(NamedTuple):
@@ -165,7 +99,9 @@ class Probe:
     def __init__(self, task: Task, x: Any, y: Any, i: int, n_parts: Mapping[str, int]) -> None:
         self.task, self.x, self.y, self.i = task, x, y, i
         self.n_parts = n_parts
-        self.candidates: list[_Candidate] = []
+        self.names: list[str] = []
+        self.outputs: list[Any] = []
+        self.losses: list[float] = []
         self._features = FeatureRows(
             {kind: (n, task.kinds[kind].n_channels) for kind, n in n_parts.items()}
         )
@@ -174,15 +110,15 @@ class Probe:
         self._memo = KeptTruth(counts_passes=False)
         self._offsets = {kind: np.array([0, n], np.int64) for kind, n in n_parts.items()}
         self._truth = self.measures(y, "Y[{sample}]")
-        self._append(_Candidate("the true output", y, loss_of(task, i, y, y)), self._truth)
+        self._append("the true output", y, loss_of(task, i, y, y), self._truth)
 
     def measures(self, output: Any, name: str = "y") -> dict[str, SparseFeature]:
         """Return the joint feature of an output, checked, by kind."""
         value = on_example("joint_feature", self.i, self.task.joint_feature, self.x, output)
-        measures = {}
-        for kind, n in self.n_parts.items():
-            measures[kind] = measure_of(self.task.kinds, value, kind, n, self.i, name)
-        return measures
+        return {
+            kind: measure_of(self.task.kinds, value, kind, n, self.i, name)
+            for kind, n in self.n_parts.items()
+        }
 
     def channels(self) -> set[tuple[str, int]]:
         """Return the channels of the true output."""
@@ -201,53 +137,47 @@ class Probe:
         check_loss_of_truth(self.task, self.i, self.y)
         self.check_loss_scores()
 
-    def add(self, name: str, output: Any, *, is_plain: bool = False) -> int:
+    def add(self, name: str, output: Any) -> int:
         """Add an output, called ``name`` in errors, and return its index."""
-        candidate = _Candidate(name, output, loss_of(self.task, self.i, self.y, output), is_plain)
-        return self._append(candidate, self.measures(output))
+        loss = loss_of(self.task, self.i, self.y, output)
+        return self._append(name, output, loss, self.measures(output))
 
     def search(self, scores: Scores) -> list[int]:
         """Search at some scores with and without the loss, in all forms that the task defines.
 
         Returns the indices of the outputs, of which the first was found with the loss.
         """
-        task, rows = self.task, scores if len(scores) > 1 else next(iter(scores.values()))
+        task: Any = self.task
+        rows = scores if len(scores) > 1 else next(iter(scores.values()))
         self._sets.append({kind: of_kind.copy() for kind, of_kind in scores.items()})
         n_before = len(self._searches)
         # An argmax among listed outputs is that of the library.
-        for has_loss in () if task.is_enumerated else (True, False):
+        for has_loss in () if is_enumerated(task) else (True, False):
             try:
-                if has_loss:
-                    output = task.augmented_argmax(self.x, rows, self.y)
-                else:
-                    output = task.argmax(self.x, rows)
+                output = best_output(task, self.x, rows, self.y if has_loss else None)
             except Exception as error:
                 note_examples(error, "argmax", self.i, self.i)
                 raise
             check_not_none(task, self.x, self.y, output, self.i)
-            place = self.add("another output", output, is_plain=not has_loss)
-            call = _AUGMENTED if has_loss else _PLAIN
-            self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss))
+            self._found(AUGMENTED if has_loss else PLAIN, output, has_loss=has_loss)
         stack = StackedParts(scores, self._offsets, self._memo)
-        if task.defines("argmax_batch"):
+        if isinstance(task, Batches):
             with examples_numbered([self.i]):
                 outputs = on_example("argmax_batch", 0, task.argmax_batch, [self.x], stack)
-            check_one_each(outputs, 1)
-            place = self.add("another output", outputs[0], is_plain=True)
-            call = f"argmax_batch: {_ANY}"
-            self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss=False))
-        if task.defines("separate", "argmax_batch") or task.is_enumerated:
+                check_one_each(outputs, 1)
+            self._found(f"argmax_batch: {ANY}", outputs[0], has_loss=False)
+        if isinstance(task, Separates | Batches) or is_enumerated(task):
+            is_own = isinstance(task, Separates)
+            separate = task.separate if is_own else partial(separate_by_argmax, task)
             with examples_numbered([self.i]):
-                separated = on_example("separate", 0, task.separate, [self.x], [self.y], stack)
+                separated = on_example("separate", 0, separate, [self.x], [self.y], stack)
                 check_separation(task, separated, stack)
             measures = {
                 kind: truth.minus(separated.differences[kind])
                 for kind, truth in self._truth.items()
             }
-            place = self._append(
-                _Candidate("another output", ..., float(separated.losses[0])), measures
-            )
-            call = f"separate: {_ANY}"
+            place = self._append("another output", ..., float(separated.losses[0]), measures)
+            call = f"separate: {ANY}"
             self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss=True))
         if not deeply_equal(dict(scores), dict(self._sets[-1])):
             raise TaskError(
@@ -255,6 +185,10 @@ class Probe:
                 self.i,
             )
         return [search.output for search in self._searches[n_before:]]
+
+    def _found(self, call: str, output: Any, *, has_loss: bool) -> None:
+        place = self.add("another output", output)
+        self._searches.append(_Search(call, len(self._sets) - 1, place, has_loss))
 
     def search_near_truth(self) -> None:
         """Search at zero, and at scores against and for the truth, which outweigh any loss."""
@@ -271,7 +205,7 @@ class Probe:
         def search(strength: float) -> float:
             """Return the loss of the argmax at these scores."""
             scores = {kind: strength * factor * rows for kind, rows in favouring.items()}
-            return self.candidates[self.search(scores)[0]].loss
+            return self.losses[self.search(scores)[0]]
 
         loss = search(0.0)
         # If the search without scores gives the truth, only scores against it give the unit.
@@ -284,43 +218,35 @@ class Probe:
     def rated(self, indices: Sequence[int]) -> list[AnyArray]:
         """Return losses and joint features of outputs, as arrays to compare."""
         rows = self._features.matrix()[indices]
-        losses = np.array([self.candidates[k].loss for k in indices])
-        return [losses, rows.data, rows.indices, rows.indptr]
+        return [np.array(self.losses)[indices], rows.data, rows.indices, rows.indptr]
 
-    def check(self, *, comparable: bool = True) -> None:
-        """Raise TaskError if a search fell behind any output at its scores.
-
-        If outputs are not ``comparable``, those found without the loss are compared only with each
-        other, and those found with it only with the rest.
-        """
+    def check(self) -> None:
+        """Raise TaskError if a search fell behind any output at its scores."""
         matrix = self._features.matrix()
-        losses = np.array([candidate.loss for candidate in self.candidates])
+        losses = np.array(self.losses)
         flat = np.stack([self._features.flat(scores) for scores in self._sets], axis=1)
         values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat) + losses[:, None]
-        is_plain = np.array([candidate.is_plain for candidate in self.candidates])
         for call, at, place, has_loss in self._searches:
             gains = has_loss * losses + values[:, at]
             better = beaten(gains[place], gains, sizes[place, at] + sizes[:, at])
-            if not comparable:
-                better &= is_plain != has_loss
             if better.any():
                 rival = int(np.flatnonzero(better)[0])
-                if self.candidates[place].output is None and self.y is not None:
+                if self.outputs[place] is None and self.y is not None:
                     raise returned_none("argmax", self.i)
                 terms = "value" if has_loss else "score"
                 raise TaskError(
                     f"{call} is not exact: it found an output (loss {losses[place]:.6g}) of "
-                    f"{terms} {gains[place]:.6g}, {self.candidates[rival].name} has "
-                    f"{gains[rival]:.6g}. {_REMEDY}",
+                    f"{terms} {gains[place]:.6g}, {self.names[rival]} has "
+                    f"{gains[rival]:.6g}. {REMEDY}",
                     self.i,
                 )
 
     def check_loss_scores(self) -> None:
         """Raise TaskError unless the scores of the loss give each output its loss."""
+        if not isinstance(self.task, Decomposes):
+            return
         with examples_numbered([self.i]):
             added = stacked_loss_scores(self.task, [self.x], [self.y], self._offsets)
-        if added is None:
-            return
         for kind, rows in added.items():
             if min(self.task.kinds[kind].response) >= 0 and (rows < 0).any():
                 raise TaskError(
@@ -332,22 +258,26 @@ class Probe:
         flat = self._features.flat({k: added.get(k, np.zeros(shapes[k])) for k in shapes})
         matrix = self._features.matrix()
         gains, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
-        for candidate, gain, size in zip(
-            self.candidates, gains - gains[0], sizes + sizes[0], strict=True
-        ):
-            if beaten(min(candidate.loss, gain), max(candidate.loss, gain), size):
-                raise TaskError(
-                    f"loss_scores and loss disagree on X[{{sample}}]: {candidate.name} has the "
-                    f"loss {candidate.loss:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) "
-                    f"gives it {gain:.6g} more than the truth. Run check_task(task, X, Y) "
-                    "and correct one of them.",
-                    self.i,
-                )
+        losses, gains = np.array(self.losses), gains - gains[0]
+        differ = beaten(np.minimum(losses, gains), np.maximum(losses, gains), sizes + sizes[0])
+        if differ.any():
+            k = int(np.argmax(differ))
+            raise TaskError(
+                f"loss_scores and loss disagree on X[{{sample}}]: {self.names[k]} has the loss "
+                f"{losses[k]:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) gives it "
+                f"{gains[k]:.6g} more than the truth. Run check_task(task, X, Y) and correct one "
+                "of them.",
+                self.i,
+            )
 
-    def _append(self, candidate: _Candidate, measures: Mapping[str, SparseFeature]) -> int:
+    def _append(
+        self, name: str, output: Any, loss: float, measures: Mapping[str, SparseFeature]
+    ) -> int:
         self._features.append(measures)
-        self.candidates.append(candidate)
-        return len(self.candidates) - 1
+        self.names.append(name)
+        self.outputs.append(output)
+        self.losses.append(loss)
+        return len(self.names) - 1
 
 
 def probe_argmax(
@@ -370,47 +300,16 @@ def probe_argmax(
     if X is not None and task.reads_inputs:
         check_same_parts(task, X[0], 0)
     candidates = np.unique(np.linspace(0, n - 1, min(n, _CANDIDATES)).astype(int)).tolist()
-    probes = [_probe(task, X, Y, offsets, i) for i in candidates]
+    probes = []
+    for i in candidates:
+        n_parts = {kind: int(starts[i + 1] - starts[i]) for kind, starts in offsets.items()}
+        x = None if X is None or not task.reads_inputs else X[i]
+        probes.append(Probe(task, x, Y[i], i, n_parts))
     for probe in _various(probes, min(_PROBED, 1 + n // _EXAMPLES_PER_PROBE)):
         probe.check_truth()
         probe.search_near_truth()
         probe.check()
         probe.check_loss_scores()
-
-
-def check_pass(
-    task: Task, X: Sequence[Any] | None, Y: Sequence[Any], scores: StackedParts, n_passes: int
-) -> None:
-    """Compare the argmax with and without the loss on a few examples of a pass.
-
-    Either output is a candidate of the other search: the plain one, with its loss, must not beat
-    the augmented one, nor the augmented one, without its loss, the plain one.  Passes whose number
-    is a power of 2 are checked, so that the cost is below a hundredth of theirs.  A task is not
-    checked if its argmax is declared inexact, is the best of its listed outputs, or is replaced by
-    a compiled ``separate``.  ``X`` may be None if the task does not read it.  TaskError names the
-    example and the method.
-    """
-    is_checked = task.exact_argmax and not (task.separates_in_batches or task.is_enumerated)
-    n = len(Y)
-    if not is_checked or n_passes & (n_passes - 1) or not n:
-        return
-    n_checked = min(max(1, n // _EXAMPLES_PER_CHECK), _MOST_CHECKED)
-    rows = (n_passes + np.arange(n_checked)) * _STRIDE % n
-    for i in np.unique(rows).tolist():
-        probe = _probe(task, X, Y, scores.offsets, i)
-        probe.search(scores.only(i).rows)
-        probe.check()
-
-
-def _probe(
-    task: Task,
-    X: Sequence[Any] | None,
-    Y: Sequence[Any],
-    offsets: Mapping[str, IntArray],
-    i: int,
-) -> Probe:
-    n_parts = {kind: int(starts[i + 1] - starts[i]) for kind, starts in offsets.items()}
-    return Probe(task, None if X is None or not task.reads_inputs else X[i], Y[i], i, n_parts)
 
 
 def _various(probes: Sequence[Probe], n: int) -> list[Probe]:
@@ -435,4 +334,118 @@ def check_same_parts(task: Task, x: Any, i: int) -> None:
             "parts(X[{sample}]) is not deterministic: two calls gave different features. Draw "
             "nothing at random there, and work on a copy of X[{sample}].",
             i,
+        )
+
+
+# Examples that are probed, one in so many and at most.
+_EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4
+# Tolerances of sums and of differences of sums, at scores of size 1, and the step of these.
+_OF_SUMS, _OF_DIFFERENCES, _STEP = 1e-8, 1e-6, 1e-4
+# Outputs up to which the sums are compared with all of them.
+_MOST_LISTED = 200
+
+
+def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntArray]) -> None:
+    """Check on a few examples that the marginals are those of the outputs of the task.
+
+    At random scores, the sum of ``exp(score)`` must not be below that of the true output, nor of
+    the output of the argmax.  Its slope must be the expected joint feature.  If a task also lists
+    few outputs, both must be the sums over them; if it only lists them, the library sums over them,
+    and nothing is probed.  TaskError names the example and the method.
+    """
+    if not has_sums(task):
+        return
+    n = len(Y)
+    n_probed = min(1 + n // _EXAMPLES_PER_PROBE, _MOST_PROBED, n)
+    for i in np.linspace(0, n - 1, n_probed).astype(int).tolist():
+        random = np.random.default_rng(i)
+        rows = {}
+        for kind, part in task.kinds.items():
+            drawn = random.standard_normal(
+                (int(offsets[kind][i + 1] - offsets[kind][i]), part.n_channels)
+            )
+            rows[kind] = drawn if min(part.response) < 0 else np.abs(drawn) + 0.1
+        with examples_numbered([i]):
+            probe_sums_of(
+                task, X[[i]] if hasattr(X, "indptr") else [X[i]], Y[i], rows, _MOST_LISTED
+            )
+
+
+def has_sums(task: Task) -> bool:
+    """Whether the task sums over all outputs, in any form."""
+    return isinstance(task, Sums | SumsBatches)
+
+
+def check_sum(log_sum: float, score: float, size: float, i: int, output: str) -> None:
+    """Raise TaskError if the sum over all outputs is below the score of one of them."""
+    if not log_sum >= score - _OF_SUMS * (1.0 + abs(log_sum) + size):
+        raise TaskError(
+            f"log_sum(X[{{sample}}], scores) is {log_sum:.9g}, below the score {score:.9g} of "
+            f"{output}; sum exp(score) over all outputs, scores being those of joint_feature. Run "
+            "check_task(task, X, Y).",
+            i,
+        )
+
+
+def probe_sums_of(
+    task: Task, X: Any, y: Any, scores: Mapping[str, FloatArray], most_listed: int
+) -> None:
+    """Check the sums of a single example, which has index 0.
+
+    They are compared with all outputs if the task lists at most ``most_listed``.
+    """
+    features = FeatureRows({kind: rows.shape for kind, rows in scores.items()})
+    offsets = {kind: np.array([0, len(rows)], np.int64) for kind, rows in scores.items()}
+
+    def sums_at(flat: FloatArray) -> tuple[FloatArray, float]:
+        """Return the expected joint feature and the log of the sum at these scores."""
+        sums = marginals(task, X, StackedParts(features.by_kind(flat), offsets))
+        return features.flat(sums.expected), float(sums.log_sums[0])
+
+    flat = features.flat(scores)
+    scored = StackedParts(features.by_kind(flat), offsets)
+    outputs = {"the true output": y, "the output of argmax": best_outputs(task, X, scored)[0]}
+    x = X[0] if task.reads_inputs else None
+    for output in outputs.values():
+        features.append(joint_features(task, [x], [output], offsets, OF_ARGMAX))
+    matrix = features.matrix()
+    expected, log_sum = sums_at(flat)
+    values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
+    for name, score, size in zip(outputs, values, sizes, strict=True):
+        check_sum(log_sum, float(score), float(size), 0, name)
+    _check_slope(sums_at, flat, expected, log_sum)
+    n_listed = most_listed + 1
+    if isinstance(task, Lists) and task.reads_inputs:
+        n_listed = len(list(islice(task.outputs(x), n_listed)))
+    if n_listed <= most_listed:
+        of_list = listed_batch(task, X, StackedParts(scores, offsets))
+        for name, value, other in (
+            ("log_sum", log_sum, of_list.log_sums[0]),
+            ("marginals", expected, features.flat(of_list.expected)),
+        ):
+            if not np.allclose(value, other, rtol=_OF_SUMS, atol=_OF_SUMS):
+                raise TaskError(
+                    f"{name} at X[{{sample}}] differs from the sum over outputs(X[{{sample}}]), by "
+                    f"up to {np.abs(value - other).max():.3g}; correct one of them.",
+                    0,
+                )
+
+
+def _check_slope(
+    sums_at: Callable[[FloatArray], tuple[FloatArray, float]],
+    flat: FloatArray,
+    expected: FloatArray,
+    log_sum: float,
+) -> None:
+    """Check that the marginals are the gradient of the sum along a random direction."""
+    direction = np.random.default_rng(0).standard_normal(len(flat))
+    rise = sums_at(flat + _STEP * direction)[1] - sums_at(flat - _STEP * direction)[1]
+    slope, wanted = rise / (2.0 * _STEP), float(expected @ direction)
+    size = 1.0 + float(np.abs(expected * direction).sum())
+    if abs(slope - wanted) > _OF_DIFFERENCES * size**3 + 1e-15 * abs(log_sum) / _STEP:
+        raise TaskError(
+            "marginals(X[{sample}], scores) is not the gradient of log_sum: along a random "
+            f"direction log_sum rises by {slope:.6g}, by the marginals it must be {wanted:.6g}. "
+            "Run check_task(task, X, Y).",
+            0,
         )
