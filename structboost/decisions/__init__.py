@@ -4,7 +4,7 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "choices": ["Assignment", "Choose", "Knapsack", "MatroidBasis", "Tour"],
+    "choices": ["Assignment", "Choose", "Knapsack", "Tour"],
     "inputs": ["Decision", "DecisionInput"],
     "paths": ["AcyclicPath", "GridPath", "ShortestPath"],
     "problem": ["DecisionProblem", "LinearProgram", "SolvedBy"],

@@ -3,7 +3,6 @@
 from .choices import Assignment as Assignment
 from .choices import Choose as Choose
 from .choices import Knapsack as Knapsack
-from .choices import MatroidBasis as MatroidBasis
 from .choices import Tour as Tour
 from .inputs import Decision as Decision
 from .inputs import DecisionInput as DecisionInput

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from scipy.spatial.distance import squareform
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, is_binary
-from structboost.errors import TaskError
 from structboost.inference.arguments import checked_costs
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
@@ -54,47 +52,6 @@ class Assignment(DecisionProblem):
         table = decision.reshape(self.n_rows, self.n_columns)
         once = table.sum(axis=0).max() <= 1 and table.sum(axis=1).max() <= 1
         return bool(once and table.sum() == min(table.shape))
-
-
-class MatroidBasis(DecisionProblem):
-    """As many items as are independent, of least cost, by the greedy choice.
-
-    Of equally cheap items, the first is tried first.
-
-    Parameters
-    ----------
-    n_items : int
-        Number of items.
-    is_independent : callable
-        ``is_independent(items)`` returns whether a list of items is; every part of an independent
-        list is independent, and a shorter one can always be extended by an item of a longer one.
-    maximize : bool
-        Whether the largest total is best.
-    """
-
-    def __init__(
-        self, n_items: int, is_independent: Callable[[list[int]], Any], *, maximize: bool = False
-    ) -> None:
-        self.n_items = checked_whole_number(n_items, "n_items")
-        if not callable(is_independent):
-            raise TypeError(
-                f"is_independent is {shown(is_independent)}; give a function of a list of items."
-            )
-        self.is_independent = is_independent
-        self.maximize = checked_flag(maximize, "maximize")
-
-    @override
-    def solve(self, costs: FloatArray) -> FloatArray:
-        costs = checked_costs(costs, self.n_items)
-        taken: list[int] = []
-        for item in np.argsort(-costs if self.maximize else costs, kind="stable").tolist():
-            if self.is_independent([*taken, item]):
-                taken.append(item)
-        if not taken:
-            raise TaskError("is_independent refuses every single item; no decision is possible.")
-        decision = np.zeros(len(costs))
-        decision[taken] = 1.0
-        return decision
 
 
 class Choose(BatchProblem):

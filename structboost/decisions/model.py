@@ -233,15 +233,6 @@ class DecisionModel:
             )
         task: Any = self.trainer.task
         inner = MODEL_FORMAT.to_bytes(*self.trainer.model_.to_arrays())
-        # The problem may have the names of the items, which are not saved.
-        names = None if task.problem.item_names is not None else self.item_names
-        for item, name in enumerate(names or ()):
-            if not isinstance(name, str | int | np.integer):
-                raise TypeError(
-                    f"The costs have the column {name!r} for item {item}; files of models hold "
-                    "names that are text or whole numbers. Write costs.columns = [str(one) for one "
-                    "in costs.columns] before the fit, or keep this model with joblib.dump."
-                )
         header = {
             "parameters": parameters,
             "scale": self.scale,
@@ -250,7 +241,7 @@ class DecisionModel:
             "maximize": bool(task.problem.maximize),
             "features": self.preparation.features,
             "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
-            "item_names": plain_labels(names),
+            "item_names": plain_labels(self.item_names),
         }
         arrays = {"model": np.frombuffer(inner, np.uint8)}
         FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
@@ -294,8 +285,6 @@ class DecisionModel:
             item_names: list[Any] | None = header["item_names"]
             if item_names is not None and len(item_names) != n_items:
                 raise DamagedFileError("its items have other names")
-            if problem.item_names is not None:
-                item_names = list(problem.item_names)
             scale = finite_number(header["scale"], "scale")
             name = model.metadata["trainer"]
             if name not in _TRAINERS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from structboost.inference.arguments import checked_costs, whole_array
 from structboost.inference.paths import cheapest_paths, path_of_fewest_arcs, topological_order
 from structboost.runtime.called_class import described
 from structboost.runtime.memory import check_memory
-from structboost.validation import checked_whole_number, shown
+from structboost.validation import checked_whole_number
 
 
 class _PathProblem(DecisionProblem):
@@ -23,88 +22,31 @@ class _PathProblem(DecisionProblem):
     arcs: IntArray
     source: int
     target: int
-    nodes: Sequence[Hashable]
+    n_nodes: int
 
     def _set_network(self, arcs: Any, source: Any, target: Any) -> None:
-        """Take arcs between nodes that are counted from 0, or a graph, and both ends.
+        """Take arcs between nodes that are counted from 0, and both ends.
 
         ValueError or TypeError if they are malformed, or no path leads from one end to the other.
         """
-        nodes: Any = None
-        if isinstance(arcs, Mapping):
-            raise TypeError(
-                f"arcs is {shown(arcs)}; give pairs of tail and head, or networkx.DiGraph(arcs)."
-            )
-        if hasattr(arcs, "is_directed"):
-            if not arcs.is_directed():
-                raise ValueError(
-                    "The graph has no directions; give graph.to_directed(), which has two arcs for "
-                    "each edge, one each way."
-                )
-            nodes = list(arcs.nodes)
-            place = {node: i for i, node in enumerate(nodes)}
-            names: Any = list(arcs.edges(keys=True) if arcs.is_multigraph() else arcs.edges())
-            pairs: Any = [(place[tail], place[head]) for tail, head, *_ in names]
-            arcs, self.item_names = np.array(pairs, np.int64).reshape(-1, 2), names
-        try:
-            self.arcs = whole_array(arcs, "arcs", ("n_arcs", 2))
-        except TypeError as error:
-            raise TypeError(f"{error} Nodes may have names in a networkx.DiGraph.") from None
+        self.arcs = whole_array(arcs, "arcs", ("n_arcs", 2))
         if not len(self.arcs):
             raise ValueError("arcs is empty; give the tail and the head of each arc.")
-        self.n_items, n_nodes = len(self.arcs), int(self.arcs.max()) + 1
-        check_memory(16.0 * n_nodes, "Nodes of arcs", "count them from 0 without gaps")
-        self.nodes = range(n_nodes) if nodes is None else nodes
-        for name, node in (("source", source), ("target", target)):
-            if not isinstance(node, Hashable) or node not in self.nodes:
-                raise ValueError(
-                    f"{name} is {shown(node)}; give a node, such as {self.nodes[0]!r}."
-                )
-        self.source, self.target = ends = self.nodes.index(source), self.nodes.index(target)
-        all_arcs = np.ones(self.n_items)
-        if ends[0] == ends[1] or path_of_fewest_arcs(self.arcs, *ends, all_arcs) is None:
+        self.n_items, self.n_nodes = len(self.arcs), int(self.arcs.max()) + 1
+        check_memory(16.0 * self.n_nodes, "Nodes of arcs", "count them from 0 without gaps")
+        self.source = checked_whole_number(source, "source", self.n_nodes - 1, 0)
+        self.target = checked_whole_number(target, "target", self.n_nodes - 1, 0)
+        ends = self.source, self.target
+        path = path_of_fewest_arcs(self.arcs, *ends, np.ones(self.n_items))
+        if self.source == self.target or path is None:
             raise ValueError(
                 f"No path leads from source {source} to another node target {target}; the problem "
                 "is infeasible for all costs."
             )
 
-    def nodes_on_path(self, decision: FloatArray) -> list[Hashable]:
-        """List the nodes that a path visits, from the source to the target.
-
-        Parameters
-        ----------
-        decision : ndarray, shape (n_items,)
-            A decision of this problem; cycles beside the path are left out.
-
-        Returns
-        -------
-        nodes : list
-            Nodes of the graph, or whole numbers.
-
-        Raises
-        ------
-        ValueError
-            If the decision has no path.
-        """
-        used = np.asarray(decision)
-        path = None
-        if used.shape == (self.n_items,):
-            path = path_of_fewest_arcs(self.arcs, self.source, self.target, used)
-        if path is None:
-            raise ValueError(
-                f"decision is {shown(decision)}; give one of the {self.n_items} arcs that holds a "
-                "path from the source to the target."
-            )
-        next_node = dict(self.arcs[path > 0].tolist())
-        on_path = [self.source]
-        while on_path[-1] != self.target:
-            on_path.append(next_node[on_path[-1]])
-        return [self.nodes[node] for node in on_path]
-
     @override
     def __repr__(self) -> str:
-        ends = self.nodes[self.source], self.nodes[self.target]
-        return f"{type(self).__name__}(<{self.n_items} arcs>, {ends[0]!r}, {ends[1]!r})"
+        return f"{type(self).__name__}(<{self.n_items} arcs>, {self.source}, {self.target})"
 
 
 class AcyclicPath(_PathProblem, BatchProblem):
@@ -112,12 +54,10 @@ class AcyclicPath(_PathProblem, BatchProblem):
 
     Parameters
     ----------
-    arcs : array-like of int, shape (n_arcs, 2), or networkx.DiGraph or MultiDiGraph
-        Tail and head of each arc: nodes, counted from 0.  Or a directed graph, whose arcs are in
-        the order of ``graph.edges``: a data frame of costs may then name its columns by the edges,
-        ``(tail, head)``, and ``(tail, head, key)`` of a graph with parallel arcs.
-    source, target : int, or nodes of the graph
-        Where the path begins and ends.
+    arcs : array-like of int, shape (n_arcs, 2)
+        Tail and head of each arc: nodes, counted from 0.
+    source, target : int
+        Nodes where the path begins and ends.
 
     Raises
     ------
@@ -127,15 +67,10 @@ class AcyclicPath(_PathProblem, BatchProblem):
 
     def __init__(self, arcs: Any, source: Any, target: Any) -> None:
         self._set_network(arcs, source, target)
-        n_nodes = int(self.arcs.max()) + 1
-        order = topological_order(self.arcs, n_nodes)
-        if len(order) < n_nodes:
-            left = sorted(set(range(n_nodes)) - set(order.tolist()))
-            raise ValueError(
-                f"arcs form a cycle through some of the nodes {left[:10]}; take ShortestPath."
-            )
-        place = np.empty(n_nodes, np.int64)
-        place[order] = np.arange(n_nodes)
+        order = topological_order(self.arcs, self.n_nodes)
+        if len(order) < self.n_nodes:
+            raise ValueError("arcs form a cycle; take ShortestPath.")
+        place = np.argsort(order)
         self._order = np.argsort(place[self.arcs[:, 0]], kind="stable").astype(np.int64)
         self._tails, self._heads = np.ascontiguousarray(self.arcs.T)
 
@@ -149,7 +84,7 @@ class AcyclicPath(_PathProblem, BatchProblem):
     def is_feasible(self, decision: FloatArray) -> bool:
         if not is_binary(decision, self.n_items):
             return False
-        out = np.zeros(int(self.arcs.max()) + 1)
+        out = np.zeros(self.n_nodes)
         np.add.at(out, self._tails, decision)
         np.subtract.at(out, self._heads, decision)
         out[[self.source, self.target]] -= 1.0, -1.0
@@ -212,11 +147,10 @@ class ShortestPath(_PathProblem, LinearProgram):
 
     def __init__(self, arcs: Any, source: Any, target: Any) -> None:
         self._set_network(arcs, source, target)
-        n_nodes, n_arcs = int(self.arcs.max()) + 1, len(self.arcs)
-        ends = self.arcs.T.ravel()
-        signs = np.repeat([1.0, -1.0], n_arcs)
-        balance = csr_array((signs, (ends, np.tile(np.arange(n_arcs), 2))), (n_nodes, n_arcs))
-        leaves = np.zeros(n_nodes)
+        n_arcs = len(self.arcs)
+        signs, places = np.repeat([1.0, -1.0], n_arcs), np.tile(np.arange(n_arcs), 2)
+        balance = csr_array((signs, (self.arcs.T.ravel(), places)), (self.n_nodes, n_arcs))
+        leaves = np.zeros(self.n_nodes)
         leaves[self.source], leaves[self.target] = 1.0, -1.0
         super().__init__(A_eq=balance, b_eq=leaves)
 

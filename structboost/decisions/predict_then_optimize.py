@@ -69,8 +69,8 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         solver for a few instances at a time, and for all of them to certify the fit: at most about
         ten times for each instance.
     categorical_features : "from_dtype", None, or array-like of bool, int or str
-        Columns that hold categories, as a mask, indices or names; only names where X has features
-        of instances and of items.  By default, these are the columns of data frames with
+        Columns of features of instances that hold categories, as a mask, indices or names.  By
+        default, these are the columns of data frames with
         categories or strings.  In prediction, categories that training did not have count as
         missing.  Of more than 255 categories, the rarest count as one, with a warning.
     tol : float
@@ -110,7 +110,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         Names of the features, where data frames give one to each.
     item_names_ : list
         Names of the items: columns of decisions.  There is no such attribute unless a data frame of
-        costs has names, or the problem does, such as :class:`ShortestPath` of a graph.
+        costs has names.
 
     Notes
     -----
@@ -168,11 +168,10 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         Parameters
         ----------
         X : array-like, shape (n, n_features) or (n, n_items, n_features), or list of DecisionInput
-            Features of each instance, of each of its items, or of both, perhaps as data frames: one
-            for instances, and a list of one per instance for items.
+            Features of each instance, of each of its items, or of both.  Those of instances alone
+            may be a data frame; others are numbers.
         costs : array-like or data frame, shape (n, n_items)
-            True costs; values if the problem maximises.  Columns of a frame are matched with the
-            names of the items, where the problem has some.
+            True costs; values if the problem maximises.
 
         Raises
         ------
@@ -184,7 +183,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         self._check_parameters()
         problem = problem_of(self.problem)
         reader, inputs = FeatureReader.fit(X, self.categorical_features)
-        table, item_names = read_costs(costs, len(inputs), inputs.n_items, problem.item_names)
+        table, item_names = read_costs(costs, len(inputs), inputs.n_items)
         task = PredictThenOptimizeTask(problem, inputs.features, n_items=table.shape[1])
         truth: Any = task.best_decisions(inputs, table)
         # Whatever their size: squares of 1e200 overflow.
@@ -232,11 +231,6 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         """
         costs = self.predict_costs(X)
         problem: DecisionProblem = self._model.trainer.task.problem
-        if problem.n_items not in (None, costs.shape[1]):
-            raise ValueError(
-                f"X has features of {costs.shape[1]} items, and the problem has {problem.n_items}; "
-                "give features of each item of the problem."
-            )
         decisions: FloatArray = problem.simplify_all(problem.solve_all(costs))
         return decisions
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import highspy
 import numpy as np
-from scipy.sparse import csc_array, csr_array, vstack
 
 from structboost._typing import FloatArray, override
 from structboost.errors import TaskError, on_example
@@ -31,14 +29,10 @@ class DecisionProblem(Described, ABC):
         Length of costs and decisions; None if it is not known.
     maximize : bool
         Whether costs are values, and the largest total is best.
-    item_names : sequence of hashable, or None
-        Names of the items, such as the edges of a graph.  Columns of data frames of costs are
-        matched with them.
     """
 
     n_items: int | None = None
     maximize: bool = False
-    item_names: Sequence[Hashable] | None = None
 
     @abstractmethod
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -258,47 +252,3 @@ class LinearProgram(ProgramSolver, DecisionProblem):
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
         return super().solve(checked_costs(costs, self.n_items))
-
-    @classmethod
-    def from_highs(cls, model: highspy.Highs) -> LinearProgram:
-        """Take constraints, bounds, integers and sense of a model of HiGHS, not its costs.
-
-        Parameters
-        ----------
-        model : highspy.Highs
-            The model; its variables are the items.
-
-        Returns
-        -------
-        program : LinearProgram
-            The problem of its constraints.
-
-        Raises
-        ------
-        TypeError
-            If it is no model of HiGHS.
-        ValueError
-            If a variable is semi-continuous or semi-integer.
-        """
-        if not isinstance(model, highspy.Highs):
-            raise TypeError(f"model is {shown(model)}; give a highspy.Highs.")
-        lp, kinds = model.getLp(), highspy.HighsVarType
-        semi = [k in (kinds.kSemiContinuous, kinds.kSemiInteger) for k in lp.integrality_]
-        if any(semi):
-            raise ValueError(
-                f"Variable {semi.index(True)} of the model is semi-continuous or semi-integer; "
-                "write it as a variable from 0, bounded by an integer switch."
-            )
-        entries = lp.a_matrix_.value_, lp.a_matrix_.index_, lp.a_matrix_.start_
-        by_column = lp.a_matrix_.format_ == highspy.MatrixFormat.kColwise
-        array = csc_array if by_column else csr_array
-        matrix = array(entries, shape=(lp.num_row_, lp.num_col_)).tocsr()
-        low, high = np.array(lp.row_lower_), np.array(lp.row_upper_)
-        above, below = high < highspy.kHighsInf, low > -highspy.kHighsInf
-        return cls(
-            vstack([matrix[above], -matrix[below]]),
-            np.concatenate((high[above], -low[below])),
-            bounds=np.column_stack((lp.col_lower_, lp.col_upper_)),
-            integrality=[kind != kinds.kContinuous for kind in lp.integrality_] or False,
-            maximize=lp.sense_ == highspy.ObjSense.kMaximize,
-        )
