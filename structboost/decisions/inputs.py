@@ -190,7 +190,7 @@ def _tables(X: Any) -> dict[str, Any]:
     return tables
 
 
-def _numbers(table: Any, codes: Mapping[int, FloatArray]) -> FloatArray:
+def _numbers(table: Any, codes: dict[int, FloatArray]) -> FloatArray:
     """Return rows of floats, NaN where values are missing, and codes of categories."""
     shape = shape_of(table)
     rows = numbers_of(table.reshape(-1, shape[2]) if len(shape) == 3 else table, codes)

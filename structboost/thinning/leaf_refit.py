@@ -139,8 +139,6 @@ _ROWS_OF_MODEL, _ROWS_OF_LEAVES = 2000, 100
 _UNLABELLED = 0.2
 # Bounds of the logarithm of the sharpness.
 _LOG_SHARPNESS = (-4.0, 4.0)
-# Smaller probabilities count as this.
-_LEAST = float(np.finfo(np.float64).eps)
 
 
 class HeldOutRows:
@@ -162,9 +160,8 @@ class HeldOutRows:
         Factor of the scores of the whole model at which its log-loss is lowest.
     losses, is_wrong : ndarray, shape (n_rows,)
         Log-loss of the whole model at that factor, and whether its label is wrong.
-    label_weight, leaf_label_weight : float
-        Weight of the labels in the targets where trees are weighed, and where their leaves are
-        fitted anew.
+    label_weight : float
+        Weight of the labels in the targets where trees are weighed.
     offset : ndarray, shape (n_classes,)
         Scores of the whole model without any tree.
     prices : ndarray, shape (n_trees,)
@@ -184,14 +181,13 @@ class HeldOutRows:
         self.losses = row_losses(self.sharpness * scores, labels)
         self.is_wrong = scores.argmax(axis=1) != labels
         self.label_weight = n / (n + _ROWS_OF_MODEL)
-        self.leaf_label_weight = n / (n + _ROWS_OF_LEAVES)
         if more is not None:
             scores = np.vstack((scores, scores_of(more.blocks, ones, self.offset)))
             if self._leaves is not None and more.leaves is not None:
                 self._leaves = np.concatenate((self._leaves, more.leaves), axis=1)
         targets, self._leaf_targets = (
             _mixed(softmax_of(self.sharpness * scores), labels, weight)
-            for weight in (self.label_weight, self.leaf_label_weight)
+            for weight in (self.label_weight, n / (n + _ROWS_OF_LEAVES))
         )
         # The responses are centred by those to a mean "row".
         blocks, self._means, variances = [], [], np.zeros(self.n_trees)
@@ -253,12 +249,6 @@ def _mixed(expected: FloatArray, labels: IntArray, label_weight: float) -> Float
 def row_losses(scores: FloatArray, labels: IntArray) -> FloatArray:
     """Log-loss of each row at scores of shape (n_rows, n_classes)."""
     return np.asarray(logsumexp(scores, axis=1) - scores[np.arange(len(labels)), labels])
-
-
-def mean_loss(probabilities: FloatArray, labels: IntArray) -> float:
-    """Mean log-loss of probabilities of shape (n_rows, n_classes)."""
-    true = probabilities[np.arange(len(labels)), labels]
-    return float(-np.log(np.maximum(true, _LEAST)).mean())
 
 
 def _best_sharpness(scores: FloatArray, labels: IntArray) -> float:

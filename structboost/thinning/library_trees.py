@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,39 +100,24 @@ class LibraryTrees:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._library = _library_of(model)
-        if hasattr(model, "steps"):
-            raise TypeError(
-                f"model is {shown(model)}; give its last step, model[-1], and the rows that the "
-                "steps before it make, model[:-1].transform(X)."
-            )
-        if self._library not in _READERS:
+        names = [(cls.__module__.partition(".")[0], cls.__name__) for cls in type(model).__mro__]
+        readers = [_READERS[name] for pair in names for name in pair if name in _READERS]
+        if not readers or not hasattr(model, "predict_proba"):
             raise TypeError(
                 f"model is {shown(model)}; give a fitted classifier of LightGBM, XGBoost, CatBoost "
-                "or scikit-learn (RandomForest, ExtraTrees, GradientBoosting, "
-                "HistGradientBoosting) or a Booster."
+                "or scikit-learn (RandomForest, ExtraTrees, HistGradientBoosting), such as the "
+                "last step of a Pipeline."
             )
+        check_is_fitted(model)
+        self._read = readers[0]
 
     def responses(self, X: Any) -> TreeResponses:
         """Responses of all trees to rows in a form that the model takes."""
-        return _READERS[self._library](self._model, X)
+        return self._read(self._model, X)
 
     def probabilities(self, X: Any) -> FloatArray:
         """Probabilities that the model itself gives to the classes, shape (n_rows, n_classes)."""
-        model: Any = self._model
-        if hasattr(model, "predict_proba"):
-            return np.asarray(model.predict_proba(X), np.float64)
-        if self._library == "catboost":
-            return np.asarray(model.predict(X, prediction_type="Probability"), np.float64)
-        rows = _xgboost_matrix(model, model, X) if self._library == "xgboost" else X
-        predicted = np.asarray(model.predict(rows), np.float64)
-        if predicted.ndim > 1:
-            return predicted
-        return np.column_stack((1.0 - predicted, predicted))
-
-    def classes(self, responses: TreeResponses) -> AnyArray:
-        """Labels in the order of the scores, which a Booster counts from 0."""
-        return np.asarray(getattr(self._model, "classes_", np.arange(len(responses.offset))))
+        return np.asarray(self._model.predict_proba(X), np.float64)
 
     def check(self, responses: TreeResponses, probabilities: FloatArray) -> None:
         """Raise ValueError if probabilities of the model are no softmax of its summed trees."""
@@ -148,29 +132,8 @@ class LibraryTrees:
             )
 
 
-def check_is_table(X: Any, name: str) -> None:
-    """Raise TypeError if an argument is in the own format of a library."""
-    library = _library_of(X)
-    if library in ("lightgbm", "xgboost"):
-        raise TypeError(
-            f"{name} is a {type(X).__name__} of {library}; give the table that it was made from, "
-            "an array or a data frame."
-        )
-
-
-def _library_of(model: Any) -> str:
-    """Name of the library that defines a base class of a model, or the name of that class."""
-    for cls in type(model).__mro__:
-        package = cls.__module__.partition(".")[0]
-        name = cls.__name__ if package == "sklearn" else package
-        if name in _READERS:
-            return name
-    return ""
-
-
 def _lightgbm(model: Any, X: Any) -> TreeResponses:
-    # LightGBM raises its error where there is none yet.
-    booster = model.booster_ if hasattr(model, "fit") else model
+    booster = model.booster_
     names = booster.feature_name()
     columns = [str(name).replace(" ", "_") for name in getattr(X, "columns", ())]
     if columns != names and sorted(columns) == sorted(names):
@@ -194,15 +157,13 @@ def _lightgbm(model: Any, X: Any) -> TreeResponses:
 
 
 def _xgboost(model: Any, X: Any) -> TreeResponses:
-    booster = model.get_booster() if hasattr(model, "get_booster") else model
-    if booster is not model and booster.attr("best_iteration"):
+    booster = model.get_booster()
+    if booster.attr("best_iteration"):
         # Rounds after the best one take no part in predictions of a classifier.
         booster = booster[: int(booster.attr("best_iteration")) + 1]
-    matrix = _xgboost_matrix(model, booster, X)
-    margins = np.asarray(booster.predict(matrix, output_margin=True), np.float64)
-    margins = margins.reshape(matrix.num_row(), -1)
-    leaves = np.asarray(booster.predict(matrix, pred_leaf=True), np.int64)
-    leaves = leaves.reshape(len(margins), -1).T
+    margins = np.asarray(model.predict(X, output_margin=True), np.float64)
+    margins = margins.reshape(len(margins), -1)
+    leaves = np.asarray(model.apply(X), np.int64).reshape(len(margins), -1).T
     tables = []
     for reached, text in zip(leaves, booster.get_dump(), strict=True):
         values = dict(_XGBOOST_LEAF.findall(text))
@@ -212,16 +173,6 @@ def _xgboost(model: Any, X: Any) -> TreeResponses:
     of_trees = _responses_of_leaves(leaves[:, :1], tables, np.zeros(n_scores), repeats)
     base = margins[0] - [block.scores.sum() for block in of_trees.blocks]
     return _responses_of_leaves(leaves, tables, base, repeats)
-
-
-def _xgboost_matrix(model: Any, booster: Any, X: Any) -> Any:
-    """Make the matrix of rows that boosters take, with the class of the user's library."""
-    xgboost = import_module(type(booster).__module__.partition(".")[0])
-    names = {}
-    if not hasattr(X, "columns"):
-        names = {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
-    missing = getattr(model, "missing", np.nan)
-    return xgboost.DMatrix(X, missing=missing, enable_categorical=True, **names)
 
 
 def _catboost(model: Any, X: Any) -> TreeResponses:
@@ -235,7 +186,6 @@ def _catboost(model: Any, X: Any) -> TreeResponses:
 
 
 def _forest(model: Any, X: Any) -> TreeResponses:
-    check_is_fitted(model)
     if model.n_outputs_ > 1:
         raise ValueError(
             f"model predicts {model.n_outputs_} outputs at once; give a forest of one output."
@@ -244,22 +194,7 @@ def _forest(model: Any, X: Any) -> TreeResponses:
     return _responses_of_leaves(model.apply(X).T, tables, np.zeros(model.n_classes_), averages=True)
 
 
-def _boosting(model: Any, X: Any) -> TreeResponses:
-    check_is_fitted(model)
-    if model.init not in (None, "zero"):
-        raise ValueError(
-            "model starts from an estimator of its own, which has scores for each row; give a "
-            "model of init=None or 'zero'."
-        )
-    # Its trees were trained without the names of columns, of which scikit-learn would warn.
-    reached = np.asarray(model.apply(np.asarray(X) if hasattr(X, "columns") else X), np.int64)
-    tables = [model.learning_rate * t.tree_.value[:, 0, 0] for t in model.estimators_.ravel()]
-    start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))
-    return _responses_of_leaves(reached.reshape(len(reached), -1).T, tables, start)
-
-
 def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
-    check_is_fitted(model)
     trees = [tree for of_round in model._predictors for tree in of_round]
     # Nodes have their index as the value, which each iteration adds to the scores.
     indexed = deepcopy(model)
@@ -280,7 +215,6 @@ _READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
     "catboost": _catboost,
     "RandomForestClassifier": _forest,
     "ExtraTreesClassifier": _forest,
-    "GradientBoostingClassifier": _boosting,
     "HistGradientBoostingClassifier": _histogram_boosting,
 }
 

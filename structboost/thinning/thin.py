@@ -26,10 +26,9 @@ from structboost.thinning.leaf_refit import (
     HeldOutRows,
     LeafAdditions,
     added_scores,
-    mean_loss,
     row_losses,
 )
-from structboost.thinning.library_trees import LibraryTrees, check_is_table, scores_of, softmax_of
+from structboost.thinning.library_trees import LibraryTrees, scores_of, softmax_of
 from structboost.validation import (
     check_labels,
     checked_flag,
@@ -71,13 +70,9 @@ class ThinnedModel:
         Price of a unit of weight of each tree.
     label_weight : float
         Weight of the labels in the targets; the rest is that of the model's probabilities.
-    leaf_label_weight : float
-        The same where leaves are fitted anew; NaN if they stayed as they were.
     sharpness : float
         Factor of the scores of the whole model at which its log-loss on the rows is lowest, from
         exp(-4) to exp(4).
-    loss_as_it_is : float
-        Log-loss of the probabilities that the whole model predicts.
     loss_before : float
         Log-loss of the whole model at its best sharpness.
     loss_change, loss_change_error : float
@@ -101,9 +96,7 @@ class ThinnedModel:
     C: float
     prices: FloatArray
     label_weight: float
-    leaf_label_weight: float
     sharpness: float
-    loss_as_it_is: float
     loss_before: float
     loss_change: float
     loss_change_error: float
@@ -174,9 +167,8 @@ class ThinnedModel:
         lines = [f"{self.n_trees} of {self.n_trees_before} trees. {ending}."]
         if self.thinned:
             lines += [
-                f"Log-loss {self.loss_before:.4g} before, at the best sharpness "
-                f"({self.loss_as_it_is:.4g} as the model is); change {self.loss_change:+.4f}, "
-                f"standard error {self.loss_change_error:.4f}.",
+                f"Log-loss {self.loss_before:.4g} before, at the best sharpness; change "
+                f"{self.loss_change:+.4f}, standard error {self.loss_change_error:.4f}.",
                 f"Error {self.error_before:.2%} before; change {self.error_change:+.2%}, standard "
                 f"error {self.error_change_error:.2%}.",
                 f"No weighting of the {self.n_trees_before} trees has an objective more than "
@@ -215,7 +207,6 @@ def thin(
     y: Any,
     *,
     margin: float = 0.01,
-    n_errors: float = 1.0,
     n_trees: int | None = None,
     unlabelled: Any = None,
     refit_leaves: bool = True,
@@ -232,17 +223,16 @@ def thin(
 
     Parameters
     ----------
-    model : fitted classifier or Booster
-        A classifier of LightGBM, XGBoost, CatBoost or scikit-learn (RandomForest, ExtraTrees,
-        GradientBoosting, HistGradientBoosting), or a Booster.
+    model : fitted classifier
+        One of LightGBM, XGBoost, CatBoost or scikit-learn (RandomForest, ExtraTrees,
+        HistGradientBoosting).
     X : array-like, shape (n_rows, n_features)
         Rows that the model was not trained on, in a form that it takes.
     y : array-like, shape (n_rows,)
         Their labels.
     margin : float
-        Largest rise of the mean log-loss, in nats, against the whole model at its best sharpness.
-    n_errors : float
-        Standard errors of the rise that must be within the margin, too.  With 0, its mean counts.
+        Largest rise of the mean log-loss, with one standard error, in nats, against the whole model
+        at its best sharpness.
     n_trees : int, optional
         Largest number of trees, in place of the margin: as many of them as the path reaches.
     unlabelled : array-like, shape (n_more_rows, n_features), optional
@@ -263,7 +253,7 @@ def thin(
     Raises
     ------
     TypeError
-        If the model is of another kind, or X is a DMatrix or a Dataset.
+        If the model is of another kind.
     ValueError
         If the model has another objective, X and y do not fit together, or a label is unknown.
 
@@ -272,8 +262,7 @@ def thin(
     NotThinnedWarning
         If no part of the path is within the margin.  The result is then the whole model.
     UserWarning
-        If the model is right on all rows, as on those that it was trained on, or if all labels are
-        the same.
+        If the model is right on all rows, as on those that it was trained on.
 
     Notes
     -----
@@ -298,24 +287,26 @@ def thin(
     array([1, 0])
     """
     margin = checked_not_negative(margin, "margin")
-    n_errors = checked_not_negative(n_errors, "n_errors")
     most = None if n_trees is None else checked_whole_number(n_trees, "n_trees")
     tol = checked_relative_gap(tol, "tol")
     checked_random_state(random_state)
     reader = LibraryTrees(model)
-    for name, table in (("X", X), ("unlabelled", unlabelled)):
-        check_is_table(table, name)
     responses, probabilities = reader.responses(X), reader.probabilities(X)
     reader.check(responses, probabilities)
-    classes = reader.classes(responses)
+    classes = np.asarray(model.classes_)
     labels = _codes(y, classes, len(probabilities))
     more = None if unlabelled is None else reader.responses(unlabelled)
     rows = HeldOutRows(responses, labels, more)
-    _check_rows(rows, classes)
+    if len(labels) >= _SUSPICIOUS and not rows.is_wrong.any():
+        warn_user(
+            f"The model is right on all {len(labels)} rows of X. If it was trained on them, the "
+            "weights suit these rows only; give rows that were held out.",
+            UserWarning,
+        )
     refits = checked_flag(refit_leaves, "refit_leaves") and rows.has_leaves
     path = _Path(rows, tol, 0 if random_state is None else random_state, refits)
     trials, ending, is_within = (
-        _within_margin(path, margin, n_errors) if most is None else _of_size(path, most)
+        _within_margin(path, margin) if most is None else _of_size(path, most)
     )
     if is_within:
         record, fit, _ = trials[-1]
@@ -350,9 +341,7 @@ def thin(
         C=fit.C,
         prices=fit.prices,
         label_weight=rows.label_weight,
-        leaf_label_weight=nan if fit.additions is None else rows.leaf_label_weight,
         sharpness=rows.sharpness,
-        loss_as_it_is=mean_loss(probabilities, labels),
         loss_before=float(rows.losses.mean()),
         error_before=float(rows.is_wrong.mean()),
         path=[trial.record for trial in trials],
@@ -453,7 +442,7 @@ class _Path:
         return _Fit(C, first, problem.solve(C, lower, first.weights, self._tol), lower)
 
 
-def _within_margin(path: _Path, margin: float, n_errors: float) -> tuple[list[_Trial], str, bool]:
+def _within_margin(path: _Path, margin: float) -> tuple[list[_Trial], str, bool]:
     """Follow the path until the loss is within the margin."""
     trials: list[_Trial] = []
     fit: _Fit | None = None
@@ -461,7 +450,7 @@ def _within_margin(path: _Path, margin: float, n_errors: float) -> tuple[list[_T
     least, reached, n_idle = np.inf, np.inf, 0
 
     def rise_of(trial: _Trial) -> float:
-        return trial.record["loss_change"] + n_errors * trial.record["loss_change_error"]
+        return trial.record["loss_change"] + trial.record["loss_change_error"]
 
     for C in path.values:
         fit = path.fit(C, fit)
@@ -534,19 +523,3 @@ def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:
             f"among {shown(classes.tolist())}, or leave the row out."
         )
     return codes
-
-
-def _check_rows(rows: HeldOutRows, classes: Any) -> None:
-    if (rows.labels == rows.labels[0]).all():
-        label = shown(classes.tolist()[rows.labels[0]])
-        warn_user(
-            f"y has one class, {label}, of the {len(classes)} of the model, so nothing is known of "
-            "the errors on the others; give rows of all classes.",
-            UserWarning,
-        )
-    if len(rows.labels) >= _SUSPICIOUS and not rows.is_wrong.any():
-        warn_user(
-            f"The model is right on all {len(rows.labels)} rows of X. If it was trained on them, "
-            "the weights suit these rows only; give rows that were held out.",
-            UserWarning,
-        )

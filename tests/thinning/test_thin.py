@@ -14,15 +14,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
     ExtraTreesClassifier,
-    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from structboost import thin
 from structboost.errors import NotThinnedWarning
@@ -50,7 +47,6 @@ MODELS = {
     "forest": partial(RandomForestClassifier, 20, random_state=0),
     "extra trees": partial(ExtraTreesClassifier, 20, random_state=0),
     "histograms": histograms,
-    "gradient": partial(GradientBoostingClassifier, n_estimators=15, random_state=0),
     "lightgbm": lightgbm,
     "lightgbm, dart and sigmoid": partial(lightgbm, boosting_type="dart", sigmoid=0.5),
     "xgboost": xgboost,
@@ -80,7 +76,7 @@ def fitted(name, n_classes=3):
 @pytest.mark.parametrize("name", MODELS)
 def test_few_trees_predict_by_sums_over_trees_and_leaves_and_the_model_stays(name, n_classes):
     model, X, y = fitted(name, n_classes)
-    if name not in ("forest", "extra trees", "gradient"):
+    if name not in ("forest", "extra trees"):
         X = X.copy()
         X[::9, 2] = np.nan
     before = model.predict_proba(X)
@@ -101,12 +97,11 @@ def test_few_trees_predict_by_sums_over_trees_and_leaves_and_the_model_stays(nam
     assert thinned.predict_proba(X) == pytest.approx(softmax(scores, axis=1))
     assert (thinned.predict(X) == model.classes_[scores.argmax(axis=1)]).all()
     assert (model.predict_proba(X) == before).all()
-    assert thinned.loss_as_it_is == pytest.approx(log_loss(y, before), abs=1e-6)
     assert (pickle.loads(pickle.dumps(thinned)).predict(X) == thinned.predict(X)).all()
 
 
 @pytest.mark.parametrize("make", [lightgbm, xgboost])
-def test_boosters_after_early_stopping_count_labels_from_0(make):
+def test_rounds_after_the_best_one_are_no_part_of_the_model(make):
     X, y = table(3)
     y = np.searchsorted(LABELS, y)
     model = make(n_estimators=300)
@@ -116,27 +111,12 @@ def test_boosters_after_early_stopping_count_labels_from_0(make):
         model.set_params(early_stopping_rounds=5)
         stop = {"verbose": False}
     model.fit(X[:160], y[:160], eval_set=[(X[160:], y[160:])], **stop)
-    booster = model.booster_ if make is lightgbm else model.get_booster()
     n_rounds = model.best_iteration_ if make is lightgbm else model.best_iteration + 1
-    of_model, of_booster = (thin(m, X[160:], y[160:], n_trees=12) for m in (model, booster))
-    assert of_model.n_trees_before == 3 * n_rounds
-    assert of_booster.classes_.tolist() == [0, 1, 2]
-    if make is lightgbm:
-        assert (of_booster.predict_proba(X) == of_model.predict_proba(X)).all()
-    else:  # a Booster of XGBoost predicts by all rounds
-        assert of_booster.n_trees_before == 3 * booster.num_boosted_rounds()
-
-
-def test_model_of_the_base_class_of_catboost_is_thinned():
-    X, y = table(3)
-    options = {**OPTIONS["catboost"], "iterations": 20, "loss_function": "MultiClass"}
-    model = pytest.importorskip("catboost").CatBoost(options).fit(X[:160], y[:160])
-    thinned = thin(model, X[160:], y[160:], n_trees=8)
-    assert (thinned.predict(X) == y).mean() > 0.6
+    assert thin(model, X[160:], y[160:], n_trees=12).n_trees_before == 3 * n_rounds
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["histograms", "gradient", "lightgbm"])
+@pytest.mark.parametrize("name", ["histograms", "lightgbm"])
 def test_a_frame_gives_the_same_trees_without_a_warning(name):
     pandas = pytest.importorskip("pandas")
     model, X, y = fitted(name)
@@ -160,20 +140,18 @@ def test_a_frame_gives_the_same_trees_without_a_warning(name):
         (lightgbm, {"linear_tree": True}),
         (xgboost, {"booster": "dart", "rate_drop": 0.5}),
         (catboost, {"loss_function": "MultiClassOneVsAll"}),
-        (GradientBoostingClassifier, {"loss": "exponential"}),
     ],
 )
 def test_models_whose_probabilities_are_no_softmax_of_summed_trees_are_refused(make, options):
     X, y = table(3)
     y = np.searchsorted(LABELS, y)
-    y = y > 0 if make is GradientBoostingClassifier else y
     with pytest.raises(ValueError, match="no softmax of the sum of its trees"):
         thin(make(**options).fit(X, y), X, y)
 
 
-@pytest.mark.parametrize("name", ["forest", "histograms", "gradient"])
+@pytest.mark.parametrize("name", ["forest", "histograms"])
 def test_no_weights_of_all_trees_have_an_objective_below_the_bound(name):
-    model, X, y = fitted(name, 2 if name == "gradient" else 3)
+    model, X, y = fitted(name, 2 if name == "histograms" else 3)
     thinned = thin(model, X, y, n_trees=8, refit_leaves=False)
     responses, rng = thinned._reader.responses(X), np.random.default_rng(0)
     values = np.zeros((thinned.n_trees_before, *thinned.decision_function(X).shape))
@@ -201,10 +179,10 @@ def test_no_weights_of_all_trees_have_an_objective_below_the_bound(name):
 def test_fewest_trees_within_the_margin_and_more_for_a_smaller_one():
     sizes = []
     for margin in (0.3, 0.05, 0.01):
-        result = thin(*fitted("histograms", 2), margin=margin, n_errors=0.0, refit_leaves=False)
+        result = thin(*fitted("histograms", 2), margin=margin, refit_leaves=False)
         assert result.thinned
-        assert result.loss_change <= margin
-        assert all(record["loss_change"] > margin for record in result.path[:-1])
+        rises = [record["loss_change"] + record["loss_change_error"] for record in result.path]
+        assert rises[-1] <= margin < min(rises[:-1], default=np.inf)
         assert " trees. These are the fewest trees" in result.report()
         sizes.append(result.n_trees)
     assert sizes == sorted(sizes)
@@ -213,7 +191,7 @@ def test_fewest_trees_within_the_margin_and_more_for_a_smaller_one():
 
 def test_change_of_the_loss_is_that_of_weights_fitted_on_other_rows():
     """On the rows that they were fitted on, many weights look better than they are."""
-    model, X, y = fitted("gradient")
+    model, X, y = fitted("histograms")
     thinned = thin(model, X[:60], y[:60], n_trees=40)
     codes = np.searchsorted(thinned.classes_, y)
     own = -np.log(thinned.predict_proba(X)[np.arange(len(y)), codes])
@@ -225,7 +203,7 @@ def test_change_of_the_loss_is_that_of_weights_fitted_on_other_rows():
 def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(name):
     model, X, y = fitted(name)
     with pytest.warns(NotThinnedWarning, match="no part of the path is within the margin of 0;"):
-        whole = thin(model, X, y, margin=0.0, n_errors=50.0)
+        whole = thin(model, X, y, margin=0.0)
     assert not whole.thinned
     assert (whole.weights == 1).all()
     assert np.isnan([whole.gap, whole.objective, whole.leaf_gap, whole.C]).all()
@@ -233,18 +211,16 @@ def test_model_stays_whole_with_a_warning_where_the_margin_cannot_be_shown(name)
     assert (whole.predict_proba(X) == model.predict_proba(X)).all()
     assert "No part of the path" in whole.report()
     # The path ends where more trees lower the loss no further.
-    rises = [record["loss_change"] + 50.0 * record["loss_change_error"] for record in whole.path]
+    rises = [record["loss_change"] + record["loss_change_error"] for record in whole.path]
     assert len(rises) - 1 - int(np.argmin(rises)) == 3 or name == "forest"
     assert max(record["trees"] for record in whole.path[:-1]) <= 0.8 * whole.n_trees_before
 
 
-def test_rows_that_the_model_was_trained_on_and_labels_of_one_class_warn():
+def test_rows_that_the_model_was_trained_on_warn_and_rare_classes_do_not_stop_folds():
     X, y = table(2)
     with pytest.warns(UserWarning, match="right on all 360 rows"):
         thin(ExtraTreesClassifier(20, random_state=0).fit(X, y), X, y, n_trees=20)
     model, X, y = fitted("forest")
-    with pytest.warns(UserWarning, match="y has one class, 'ant', of the 3 of the model"):
-        thin(model, X[y == "ant"], y[y == "ant"], n_trees=8)
     # Classes of fewer rows than folds do not stop them.
     rows = np.concatenate((np.flatnonzero(y == "ant")[:40], np.flatnonzero(y == "bee")[:2]))
     with warnings.catch_warnings():
@@ -263,7 +239,7 @@ def test_rows_without_labels_take_part():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [("histograms", 3), ("gradient", 2), ("gradient", 3)])
+@pytest.mark.parametrize("case", [("histograms", 2), ("histograms", 3)])
 def test_leaves_are_fitted_anew_for_boosted_trees_only(case):
     model, X, y = fitted(*case)
     weighed = thin(model, X, y, n_trees=8, refit_leaves=False)
@@ -279,10 +255,6 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(case):
     assert thin(*fitted("forest"), n_trees=8).additions is None
 
 
-def of_other_start():
-    return GradientBoostingClassifier(n_estimators=2, init=LogisticRegression()).fit(*table(3))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -292,8 +264,7 @@ def of_other_start():
         ({"n_trees": 0}, "n_trees is 0"),
         ({"tol": 1.5}, "tol is 1.5"),
         ({"model": partial(RandomForestRegressor, 5)}, "give a fitted classifier of LightGBM"),
-        ({"model": lambda: make_pipeline(StandardScaler(), histograms())}, "give its last step"),
-        ({"model": of_other_start}, "init=None"),
+        ({"model": lambda: make_pipeline(histograms())}, "last step of a Pipeline"),
         *(
             ({"model": MODELS[name]}, r"\bfit(ted)?\b|trained")
             for name in MODELS
@@ -308,14 +279,6 @@ def test_bad_arguments_are_named(change, message):
         arguments["model"] = change["model"]()
     with pytest.raises(Exception, match=message):
         thin(**arguments)
-
-
-def test_rows_in_the_format_of_another_library_are_refused_by_name():
-    matrix = pytest.importorskip("xgboost").DMatrix(np.eye(20))
-    with pytest.raises(TypeError, match="X is a DMatrix of xgboost; give the table"):
-        thin(fitted("forest")[0], matrix, [0] * 20)
-    with pytest.raises(TypeError, match="unlabelled is a DMatrix"):
-        thin(*fitted("forest"), unlabelled=matrix)
 
 
 N_ROWS, N_TREES, N_LEAVES, N_CLASSES = 30, 4, 3, 3
