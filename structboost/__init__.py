@@ -37,7 +37,6 @@ _NAMES = {
     ],
     "faces.recipe": ["EarlyStopping"],
     "export.onnx_model": ["to_onnx"],
-    "files.checkpoint": ["Checkpoint"],
     "linear.structured_svm": ["StructuredSVM"],
     "model.ensemble": ["Ensemble", "load_model"],
     "plotting.curves": ["ConvergenceDisplay", "CPathDisplay", "SparsityPathDisplay"],

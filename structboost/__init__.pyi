@@ -34,7 +34,6 @@ from .faces import StructBoostRanker as StructBoostRanker
 from .faces import StructBoostTagger as StructBoostTagger
 from .faces import StructuredSVMClassifier as StructuredSVMClassifier
 from .faces.recipe import EarlyStopping as EarlyStopping
-from .files.checkpoint import Checkpoint as Checkpoint
 from .linear.structured_svm import StructuredSVM as StructuredSVM
 from .model.ensemble import Ensemble as Ensemble
 from .model.ensemble import load_model as load_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, Self
@@ -14,7 +14,6 @@ from structboost._typing import PathName, override
 from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, warn_user
-from structboost.files.checkpoint import Checkpoint, saved_choice
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
@@ -28,7 +27,7 @@ from structboost.runtime.fitted_state import committed, fitted_attributes, unfit
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.held_out import Score
-from structboost.training.choice_of_c import ChosenC, choose_C, warn_of_empty_models, what_is_chosen
+from structboost.training.choice_of_c import choose_C, warn_of_empty_models
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
 from structboost.training.history import (
@@ -124,9 +123,10 @@ class StructBoost(Trainer):
         Number of threads or processes.  None means 1, or the value of ``joblib.parallel_config``;
         -1 means all cores.  Formulations that do not declare ``works_on_shards`` use them for
         stumps only, and warn elsewhere.
-    checkpoint : str, path or Checkpoint, optional
-        File to write the run to once per minute, or as set in :class:`structboost.Checkpoint`.
-        If it exists, :meth:`fit` resumes; the result is identical to an uninterrupted run.
+    checkpoint : str or path, optional
+        File to write the run to once per minute.  If it exists, :meth:`fit` resumes; the result is
+        identical to an uninterrupted run.  It must be of the same data and parameters, but
+        ``max_rounds`` may be larger than before.  With ``C="auto"`` it is that of the last fit.
         Requires plug-ins that declare ``can_resume``, as the stabilised 1-slack form,
         :class:`structboost.objectives.Exponential`, stumps and trees do.
     verbose : int
@@ -199,7 +199,7 @@ class StructBoost(Trainer):
     random_state: Any = None
     engine: str | Engine = "threads"
     n_jobs: int | None = None
-    checkpoint: PathName | Checkpoint | None = None
+    checkpoint: PathName | None = None
     verbose: int = 0
     callbacks: Sequence[Callback] | None = None
 
@@ -374,7 +374,7 @@ class StructBoost(Trainer):
             engine=engine_of(self.engine, self.n_jobs),
             exact=self.exact,
             random_state=self.random_state,
-            checkpoint=Checkpoint.of(self.checkpoint),
+            checkpoint=self.checkpoint,
         )
 
     def _name_of_formulation(self) -> str:
@@ -472,11 +472,8 @@ def _fit(
     X: Sequence[Any],
     Y: Sequence[Any],
     sample_weight: Any,
-    choice: Mapping[str, Any] | None = None,
 ) -> None:
     """Fit trainers that differ only in C in turn, each warm started from the one before.
-
-    ``choice`` is a choice of C for the checkpoint.
 
     Raises
     ------
@@ -493,7 +490,7 @@ def _fit(
         If a certified fit uses up its rounds before its gap is ``tol``.
     """
     first, Cs = trainers[0], [trainer._plan().C for trainer in trainers]
-    plan = replace(first._plan(), choice=choice)
+    plan = first._plan()
     checked_callbacks(first.callbacks)
     plan.check(Cs)
     about = f"formulation={shown(first.formulation)}"
@@ -526,7 +523,7 @@ def _fit(
                 if not loop.state.done and gap is not None and gap > max(plan.tol, plan.spread):
                     warn_of_open_gap(gap, plan.tol, plan.max_rounds)
         if empty:
-            warn_of_empty_models(plan, empty, X, Y, sample_weight)
+            warn_of_empty_models(empty)
 
 
 @deferred_interrupts()
@@ -582,22 +579,18 @@ def _fit_choosing(
             )
         check_examples(X, Y)
         folds = random_folds(X, Y, sample_weight, random_state=trainer.random_state)
-    # The choice depends on max_rounds, which may be larger now, so a checkpoint's has priority.
-    between = what_is_chosen(weak_learners, folds, score)
-    chosen = saved_choice(plan.checkpoint, partial(ChosenC.of_plain, weak_learners, between))
-    if chosen is None:
-        progress = Progress(visible=bool(trainer.verbose))
-        try:
-            report = partial(progress.show, fraction=None)
-            chosen = choose_C(plan.suited([_TYPICAL_C], X), weak_learners, folds, report, score)
-        finally:
-            progress.close()
+    progress = Progress(visible=bool(trainer.verbose))
+    try:
+        report = partial(progress.show, fraction=None)
+        chosen = choose_C(plan.suited([_TYPICAL_C], X), weak_learners, folds, report, score)
+    finally:
+        progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
     with_C._keeps_only_whole = chosen.model is not None
     is_whole = False
     try:
         if not chosen.interrupted:
-            _fit([with_C], X, Y, sample_weight, chosen.to_plain(weak_learners, between))
+            _fit([with_C], X, Y, sample_weight)
             is_whole = not with_C.interrupted_
     except KeyboardInterrupt:
         if chosen.model is None:

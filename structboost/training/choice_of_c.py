@@ -11,18 +11,14 @@ them alone.  The first is chosen unless another has a clearly smaller loss
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
-from math import inf
-from typing import Any
 
-import joblib
 import numpy as np
 
 from structboost.contract.calls import WITHOUT_HINGE
-from structboost.errors import EmptyModelWarning, SolverError, examples_numbered, warn_user
+from structboost.errors import EmptyModelWarning, examples_numbered, warn_user
 from structboost.learners.registry import WeakLearners
 from structboost.model.ensemble import Ensemble
 from structboost.runtime.blas import one_blas_thread
@@ -49,7 +45,6 @@ from structboost.selection.path import (
 from structboost.training.history import Record
 from structboost.training.loop import Loop
 from structboost.training.plan import Plan
-from structboost.validation import checked_positive
 
 # Relative gap at which a fit of the path stops.
 _COARSE = 0.2
@@ -96,36 +91,6 @@ class ChosenC:
     def C(self) -> float:
         """Best C of the weak learners."""
         return _WITHOUT_EDGE if self.best is None else float(self.best["C"])
-
-    def to_plain(self, weak_learners: Sequence[WeakLearners], between: str) -> dict[str, Any]:
-        """Return plain values for a checkpoint, which :meth:`of_plain` reads."""
-        place = next(i for i, tried in enumerate(weak_learners) if tried is self.weak_learner)
-        values = {"place": place, "records": self.records, "best": self.best, "end": self.end}
-        return {"between": between, **values}
-
-    @classmethod
-    def of_plain(
-        cls, weak_learners: Sequence[WeakLearners], between: str, plain: Mapping[str, Any]
-    ) -> ChosenC | None:
-        """Make a choice, without a model, from the values of :meth:`to_plain`.
-
-        Return None if they belong to other weak learners or folds.  Malformed values raise an error
-        of any type.
-        """
-        if plain["between"] != between:
-            return None
-        choice = cls(weak_learners[plain["place"]], list(plain["records"]), plain["best"])
-        checked_positive(choice.C, "C")
-        choice.end = str(plain["end"])
-        return choice
-
-
-def what_is_chosen(
-    weak_learners: Sequence[WeakLearners], folds: Sequence[Fold], score: Score | None
-) -> str:
-    """Return a hash of all that a choice depends on, except the parameters of the fit."""
-    rows = [[fold.rows, fold.held_rows, fold.Y, fold.held_Y] for fold in folds]
-    return str(joblib.hash([len(weak_learners), score is not None, rows]))
 
 
 def choose_C(
@@ -259,30 +224,14 @@ class _FoldFits:
         )
 
 
-# How the smallest C is searched for: coarsely, no further than what beats the empty model, and not
-# for long: in so many fits and passes, or so many times the passes of the fit that was empty.
-_PROBE_ROUNDS = 20
-_BEATEN = 0.99
-_FITS, _PASSES, _PASSES_RATIO = 30, 100, 10
-# Relative decrease of the ratio at which the search ends.
-_ACCURACY = 0.01
-
-
-def warn_of_empty_models(
-    plan: Plan, empty: Sequence[Loop], X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
-) -> None:
+def warn_of_empty_models(empty: Sequence[Loop]) -> None:
     """Warn that C was too small in some loops, which are empty, and by how much."""
-    largest = max(empty, key=lambda loop: float(loop.plan.C))
-    smallest = smallest_C(plan, largest, X, Y, sample_weight)
-    for loop in empty:
-        loop.state.history[-1]["smallest_C"] = smallest
-    if smallest is not None:
-        remedy = f"Take C well above {smallest:.4g}, the smallest that gives a model."
-    elif any(loop.state.smallest_C is not None for loop in empty):
+    bounds = [loop.state.smallest_C for loop in empty if loop.state.smallest_C is not None]
+    if bounds:
         remedy = (
-            "Fits at larger C were empty, too, as far as they were tried: so it is where features "
-            "do not tell the outputs apart, or no output of an input is more probable than all "
-            f"others together. {WITHOUT_HINGE}"
+            f"It certainly is below C = {max(bounds):.4g}; take one well above. If that is empty, "
+            "too, features do not tell the outputs apart, or no output of an input is more "
+            f"probable than all others together. {WITHOUT_HINGE}"
         )
     else:
         remedy = (
@@ -294,54 +243,3 @@ def warn_of_empty_models(
         f"The model is empty: C is {tried}, and no weak learner is worth its weight. {remedy}",
         EmptyModelWarning,
     )
-
-
-def smallest_C(
-    plan: Plan, empty: Loop, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
-) -> float | None:
-    """Return the C above which some weights beat the empty model, to a few percent, or None.
-
-    With weights ``w`` the objective is ``sum(w) + C R(w)``, so they beat the empty model exactly if
-    C is above ``sum(w) / (R(0) - R(w))``.  C is doubled until a fit of a few rounds beats it.
-    Repeated minimisation, with C set to the ratio of the last fit, then ends at the smallest ratio
-    after a few fits (Dinkelbach 1967).  None means that weight costs nothing, so that no C matters,
-    or that none was found within the passes that the search may take.
-    """
-    if empty.price_of_weight <= 0:
-        return None
-    last = empty.state.history[-1]
-    empty_risk = last["primal"] / float(empty.plan.C)
-    passes_left = max(_PASSES, _PASSES_RATIO * last["oracle_calls"])
-    C, ratio, loop = 2.0 * max(float(empty.plan.C), last["smallest_C"] or 0.0), inf, None
-    probe = replace(plan, tol=0.01, max_rounds=_PROBE_ROUNDS, spread=0.0, checkpoint=None)
-    with ExitStack() as resources:
-        for _ in range(_FITS):
-            try:
-                if loop is None:
-                    loop = Loop.start(replace(probe, C=C), X, Y, sample_weight, resources)
-                else:
-                    loop = loop.repeat(C=C)
-                loop.run(partial(_is_below, _BEATEN * C * empty_risk))
-            except SolverError:
-                break  # it gives up at a C this large
-            if loop.state.interrupted:
-                raise KeyboardInterrupt
-            total = float(loop.weighted.weights.sum())
-            risk = (loop.weighted.primal - total) / C
-            passes_left -= loop.state.history[-1]["oracle_calls"]
-            if total > 0 and risk < empty_risk:
-                before, ratio = ratio, min(ratio, total / (empty_risk - risk))
-                if ratio > (1.0 - _ACCURACY) * before:
-                    break
-                C = ratio
-            elif ratio < inf:
-                break
-            else:
-                C *= 2.0
-            if passes_left <= 0:
-                break
-    return ratio if ratio < inf else None
-
-
-def _is_below(most: float, record: Record) -> bool:
-    return bool(record["primal"] < most)

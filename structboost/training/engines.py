@@ -1,6 +1,6 @@
 """Engines, which compute on the shards of a training set.
 
-Shards are nodes of the tree of blocks (:class:`Layout`).  Calls of a run, in this order::
+Calls of a run, in this order::
 
     engine.n_workers                               before the shards are cut
     workers = engine.start(sources, layout)        each shard is ``source.shard()``
@@ -12,10 +12,6 @@ Shards are nodes of the tree of blocks (:class:`Layout`).  Calls of a run, in th
 Shards may be in other processes, of this machine or (:mod:`structboost.training.dask`) of a
 cluster.  Python cannot run in parallel by threads, so processes are for tasks whose argmax is
 Python.
-
-An error that arrives as a value (:class:`Failure`) was raised by the task, or by the work on a
-shard.  Any other exception during the wait for a reply is the loss of a worker, so an `OSError` of
-the task is never taken for one.
 """
 
 from __future__ import annotations
@@ -23,135 +19,69 @@ from __future__ import annotations
 import contextlib
 import pickle
 import signal
-import traceback
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import cloudpickle
 import joblib
-import numpy as np
 from loky.backend import get_context
 
-from structboost._typing import FloatArray, override
+from structboost._typing import override
 from structboost.errors import EngineError, warn_user
-from structboost.runtime.blas import one_blas_thread
-from structboost.runtime.blocks import share_of_block, sum_of_nodes
-from structboost.runtime.called_class import Described
-from structboost.runtime.memory import keep_freed_memory
-from structboost.runtime.registry import Registry
-from structboost.validation import checked_n_jobs, shown
+from structboost.training.hosts import RESUMES, Call, Failure, Host, Layout, RemoteWorkers, Workers
+from structboost.validation import checked_choice, checked_n_jobs, shown
+
+_ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The shards as nodes of the tree of blocks.
+class Engine:
+    """Where the shards of a fit are, and how many workers there are.
 
     Parameters
     ----------
-    nodes : list of (int, int)
-        First block and number of blocks of each shard.
-    n_blocks : int
-        Number of blocks of all shards.
+    name : {"serial", "threads", "processes", "dask"}
+        Threads run in parallel where compiled code releases the interpreter's lock.
+    n_jobs : int or None
+        Number of threads or processes; None means 1 or that of ``joblib.parallel_config``, -1 all
+        cores.
     """
 
-    nodes: Sequence[tuple[int, int]]
-    n_blocks: int
+    name: str
+    n_jobs: int | None = None
 
-    def sum(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Sum the values of all shards along the tree, which overwrites some of them."""
-        return sum_of_nodes(dict(zip(self.nodes, values, strict=True)), 0, self.n_blocks)
-
-    def shares(self, n_workers: int) -> list[list[int]]:
-        """Return the shards of each worker, neighbours with about equally many blocks each."""
-        owner = share_of_block(
-            np.array([first for first, _ in self.nodes]), self.n_blocks, n_workers
-        )
-        parts = [np.flatnonzero(owner == worker).tolist() for worker in range(n_workers)]
-        return [part for part in parts if part]
-
-
-class Workers(Described, ABC):
-    """Shards at work, which stay where they were placed until :meth:`close`.
-
-    Parameters
-    ----------
-    layout : Layout
-        How examples are divided into blocks and shards.
-    """
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    @abstractmethod
-    def run(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
-        """Call a method of every shard, and return the results by shard.
-
-        Parameters
-        ----------
-        method : str
-            Name of the method.
-        *arguments
-            Arguments that are the same for all shards.
-        each : sequence, optional
-            A further, last argument of each shard.
-        """
-
-    def sum(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> FloatArray:
-        """Call a method likewise, and sum the results over all blocks."""
-        return self.layout.sum(self.run(method, *arguments, each=each))
-
-    def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> None:
-        """Call a method without a result, which may wait for the next call that has one."""
-        self.run(method, *arguments, each=each)
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the shards and their workers."""
-
-
-class Engine(Described, ABC):
-    """Place of shards, a parameter of the trainer that is plain data.
-
-    Attributes
-    ----------
-    shards_a_worker : int
-        Least number of shards per worker where there are several workers; 1 where each worker
-        keeps its share.
-    in_process : bool
-        Whether the workers are threads of the trainer's process.
-    takes_collections : bool
-        Whether sources may be Dask's delayed values.
-    """
-
-    shards_a_worker: ClassVar[int] = 1
-    in_process: ClassVar[bool] = False
-    takes_collections: ClassVar[bool] = False
-
-    @classmethod
-    def by_name(cls, n_jobs: int | None) -> Engine:
-        """The engine that ``StructBoost(engine=name, n_jobs=n_jobs)`` asks for.
-
-        Parameters
-        ----------
-        n_jobs : int or None
-            Number of threads or processes.
-
-        Returns
-        -------
-        engine : Engine
-            A new engine; engines without such a number ignore it.
-        """
-        return cls()
+    def __post_init__(self) -> None:
+        checked_choice(self.name, "engine", ("serial", "threads", "processes", "dask"))
+        checked_n_jobs(self.n_jobs)
 
     @property
-    @abstractmethod
+    def in_process(self) -> bool:
+        """Whether the workers are threads of this process."""
+        return self.name in ("serial", "threads")
+
+    @property
     def n_workers(self) -> int:
         """Number of workers that compute at a time, from 1."""
+        if self.name == "dask":
+            from structboost.training.dask import current_addresses  # needs Dask
 
-    @abstractmethod
+            return max(1, len(current_addresses()))
+        if self.name == "processes":
+            return int(joblib.effective_n_jobs(self.n_jobs))
+        # Threads may be started where processes may not, such as in a process of a pool.
+        with joblib.parallel_config(backend="threading"):
+            return 1 if self.name == "serial" else int(joblib.effective_n_jobs(self.n_jobs))
+
+    def check_takes(self, X: Any) -> None:
+        """Raise ValueError if inputs are on a cluster, and the workers are not."""
+        if hasattr(X, "__dask_graph__") and self.name != "dask":
+            raise ValueError(
+                f"X is a Dask {type(X).__name__}, which engine={self.name!r} cannot train on; use "
+                "engine='dask'."
+            )
+
     def start(self, sources: Sequence[Any], layout: Layout) -> Workers:
         """Make the shards.
 
@@ -163,43 +93,12 @@ class Engine(Described, ABC):
         layout : Layout
             How examples are divided into blocks and shards.
         """
+        if self.name == "dask":
+            from structboost.training.dask import DaskWorkers
 
-
-@dataclass(frozen=True)
-class Threads(Engine):
-    """Engine that processes shards by threads of this process.
-
-    They run in parallel where compiled code releases the interpreter's lock.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of threads; None means 1 or that of ``joblib.parallel_config``, -1 all cores.
-    """
-
-    # A thread that is ahead takes the next shard.
-    shards_a_worker: ClassVar[int] = 4
-    in_process: ClassVar[bool] = True
-    n_jobs: int | None = None
-
-    def __post_init__(self) -> None:
-        checked_n_jobs(self.n_jobs)
-
-    @classmethod
-    @override
-    def by_name(cls, n_jobs: int | None) -> Threads:
-        return cls(n_jobs)
-
-    @property
-    @override
-    def n_workers(self) -> int:
-        # Threads may be started where processes may not, such as in a process of a pool.
-        with joblib.parallel_config(backend="threading"):
-            return int(joblib.effective_n_jobs(self.n_jobs))
-
-    @override
-    def start(self, sources: Sequence[Any], layout: Layout) -> Workers:
-        return _LocalWorkers(sources, layout, self.n_workers)
+            return DaskWorkers(sources, layout)
+        workers = _LocalWorkers if self.in_process else _ProcessWorkers
+        return workers(sources, layout, self.n_workers)
 
 
 class _LocalWorkers(Workers):
@@ -228,24 +127,10 @@ class _LocalWorkers(Workers):
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-_ENGINES = Registry(
-    "engine",
-    {
-        "serial": "structboost.training.engines:Threads",
-        "threads": "structboost.training.engines:Threads",
-        "processes": "structboost.training.engines:Processes",
-        "dask": "structboost.training.dask:DaskCluster",
-    },
-)
-
-
 def engine_of(engine: str | Engine, n_jobs: int | None) -> Engine:
     """Return the engine itself, or the engine of a name with ``n_jobs`` workers."""
     checked_n_jobs(n_jobs)
-    if isinstance(engine, Engine):
-        return engine
-    named: Engine = _ENGINES[engine].by_name(1 if engine == "serial" else n_jobs)
-    return named
+    return engine if isinstance(engine, Engine) else Engine(engine, n_jobs)
 
 
 def warn_of_idle_jobs(
@@ -255,7 +140,7 @@ def warn_of_idle_jobs(
 
     UserWarning if ``n_jobs`` means several, and the engine or the fit works alone.
     """
-    if n_jobs is None or Threads(n_jobs).n_workers == 1:
+    if n_jobs is None or Engine("threads", n_jobs).n_workers == 1:
         return
     if isinstance(engine, Engine) or engine == "serial":
         warn_user(
@@ -270,175 +155,6 @@ def warn_of_idle_jobs(
             "stumps are searched.",
             UserWarning,
         )
-
-
-_ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# Remedy of every loss.
-RESUMES = "A fit with checkpoint='run.npz' resumes after the last round that it wrote."
-
-
-class Failure(NamedTuple):
-    """Error as plain data.
-
-    Parameters
-    ----------
-    pickled : bytes
-        Class, arguments and attributes of the error, by value where its class cannot be imported.
-    shown : str
-        Text of the error.
-    notes : list of str
-        Notes of the error, the first of which has the place where it was raised.
-    """
-
-    pickled: bytes
-    shown: str
-    notes: list[str]
-
-    @classmethod
-    def of(cls, error: Exception) -> Failure:
-        """Build the plain data of an error."""
-        where = "".join(("In the process of the shard:\n", *traceback.format_exception(error)))
-        pickled = b""
-        with contextlib.suppress(Exception):
-            pickled = cloudpickle.dumps((type(error), error.args, vars(error)))
-        return cls(pickled, repr(error), [where, *getattr(error, "__notes__", [])])
-
-    def error(self) -> Exception:
-        """Return the error, or an :class:`EngineError` if it cannot be made here."""
-        try:
-            kind, arguments, state = pickle.loads(self.pickled)
-            try:
-                error = kind(*arguments)
-            except Exception:  # the error does not keep the arguments of its constructor
-                error = kind.__new__(kind, *arguments)
-                error.args = arguments
-            vars(error).update(state)
-        except Exception:  # for example of a module that only the worker has
-            error = EngineError(f"A worker failed: {self.shown}")
-        # The instances of a class may refuse to be changed.
-        with contextlib.suppress(Exception):
-            error.__notes__ = list(self.notes)
-        return error  # type: ignore[no-any-return]
-
-
-# Name of a method, its arguments, and the last argument of each shard, if they differ.
-Call = tuple[str, tuple[Any, ...], Sequence[Any] | None]
-# Results of the shards of a host, or an error.
-Reply = list[Any] | Failure
-
-
-class Host:
-    """Neighbouring shards of one worker.
-
-    Parameters
-    ----------
-    *sources : Shard or Failure
-        What the shards are made of, or the error of making that.
-    """
-
-    def __init__(self, *sources: Any) -> None:
-        keep_freed_memory()
-        self._failure = next((of for of in sources if isinstance(of, Failure)), None)
-        if self._failure is None:
-            try:
-                self._shards = [source.shard() for source in sources]
-            except Exception as error:
-                self._failure = Failure.of(error)
-
-    def respond(self, calls: Sequence[Call]) -> Reply:
-        """Make calls on all shards here in turn, and return what the last one gives."""
-        if self._failure is not None:
-            return self._failure
-        results = []
-        try:
-            # The kernels run on one thread, and threads of the linear algebra would only slow each
-            # other.
-            with one_blas_thread():
-                for place, shard in enumerate(self._shards):
-                    for method, arguments, each in calls:
-                        last = () if each is None else (each[place],)
-                        result = getattr(shard, method)(*arguments, *last)
-                    results.append(result)
-            return results
-        except Exception as error:
-            return Failure.of(error)
-
-
-class RemoteWorkers(Workers):
-    """Workers that are other processes, each with a :class:`Host`.
-
-    Attributes
-    ----------
-    shards_of : list of list of int
-        Shards of each worker, one after the other.
-    """
-
-    def __init__(self, layout: Layout, n_workers: int) -> None:
-        super().__init__(layout)
-        self.shards_of = layout.shares(n_workers)
-        # Calls without a result are sent with the next one that has a result.
-        self._ahead: list[Call] = []
-
-    @override
-    def run(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
-        calls, self._ahead = [*self._ahead, (method, arguments, each)], []
-        replies = self.replies(
-            [
-                [
-                    (method, arguments, None if each is None else [each[i] for i in shards])
-                    for method, arguments, each in calls
-                ]
-                for shards in self.shards_of
-            ]
-        )
-        for reply in replies:
-            if isinstance(reply, Failure):
-                raise reply.error()
-        return [result for reply in replies for result in reply]
-
-    @override
-    def tell(self, method: str, *arguments: Any, each: Sequence[Any] | None = None) -> None:
-        self._ahead.append((method, arguments, each))
-
-    @abstractmethod
-    def replies(self, messages: Sequence[Sequence[Call]]) -> list[Any]:
-        """Send each worker its calls, and return their replies.
-
-        Raises
-        ------
-        EngineError
-            If a worker was lost.
-        """
-
-
-@dataclass(frozen=True)
-class Processes(Engine):
-    """Engine that processes shards in several processes of this machine.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of processes; None means 1 or that of ``joblib.parallel_config``, -1 all cores.
-    """
-
-    n_jobs: int | None = None
-
-    def __post_init__(self) -> None:
-        checked_n_jobs(self.n_jobs)
-
-    @classmethod
-    @override
-    def by_name(cls, n_jobs: int | None) -> Processes:
-        return cls(n_jobs)
-
-    @property
-    @override
-    def n_workers(self) -> int:
-        return int(joblib.effective_n_jobs(self.n_jobs))
-
-    @override
-    def start(self, sources: Sequence[Any], layout: Layout) -> Workers:
-        return _ProcessWorkers(sources, layout, self.n_workers)
 
 
 class _ProcessWorkers(RemoteWorkers):

@@ -31,7 +31,6 @@ from structboost.learners.binning import (
 from structboost.learners.responses import FeaturesOfRows
 from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
-from structboost.training.engines import Engine
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard, examples_between
 from structboost.validation import copied_in_order
 
@@ -132,7 +131,7 @@ class BinnedTable:
         return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features, exact=None))
 
     @classmethod
-    def from_batches(cls, path: PathName, batches: Iterable[Any], n_rows: int) -> BinnedTable:
+    def from_batches(cls, path: PathName, batches: Iterable[AnyArray], n_rows: int) -> BinnedTable:
         """Bin batches of rows in one pass over them.
 
         Parameters
@@ -140,8 +139,8 @@ class BinnedTable:
         path : str or path
             Folder to create; it must not exist.
             batches : iterable
-            Arrays of shape (n, n_features), or Arrow record batches of numeric columns. The
-            thresholds come from the first 262,144 rows, which should be representative.
+            Arrays of shape (n, n_features). The thresholds come from the first 262,144 rows, which
+            should be representative.
         n_rows : int
             Total number of rows.
 
@@ -154,7 +153,7 @@ class BinnedTable:
         TaskError
             If a feature is infinite.
         """
-        arrays = _arrays(batches)
+        arrays = iter(batches)
         first: list[AnyArray] = []
         for array in arrays:
             first.append(array)
@@ -212,7 +211,7 @@ def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresho
             layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
-            for first, stretch in _in_runs(stretches, n_rows):
+            for first, stretch in _in_runs(stretches, n_rows, bins.n_features):
                 codes = bin_codes(stretch, bins)
                 checksums.append(_crc(codes))
                 for f, of_feature in enumerate(codes):
@@ -265,27 +264,16 @@ _FORMAT = ArchiveFormat(
 )
 
 
-def _arrays(batches: Iterable[Any]) -> Iterator[AnyArray]:
-    """Convert batches of rows to matrices of one width, Arrow batches column by column."""
-    n_features = None
-    for i, batch in enumerate(batches):
-        if hasattr(batch, "num_columns"):
-            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-            array = np.column_stack(columns)
-        else:
-            array = np.asarray(batch)
-        if array.ndim != 2 or n_features not in (None, array.shape[1]):
-            raise BinnedTableError(
-                f"Batch {i} has shape {array.shape}; the first had {n_features} features."
-            )
-        n_features = array.shape[1]
-        yield array
-
-
-def _in_runs(batches: Iterable[AnyArray], n_rows: int) -> Iterator[tuple[int, AnyArray]]:
+def _in_runs(
+    batches: Iterable[AnyArray], n_rows: int, n_features: int
+) -> Iterator[tuple[int, AnyArray]]:
     """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
     first, waiting, n_waiting = 0, [], 0
     for batch in batches:
+        if np.shape(batch)[1:] != (n_features,):
+            raise BinnedTableError(
+                f"A batch has shape {np.shape(batch)}; the first had {n_features} features."
+            )
         waiting.append(batch)
         n_waiting += len(batch)
         if first + n_waiting > n_rows:
@@ -331,10 +319,6 @@ class TrainingSet(ABC):
     def n_examples(self) -> int:
         """Number of examples."""
         return len(next(iter(self.offsets.values()))) - 1
-
-    def check_engine(self, engine: Engine) -> None:
-        """Raise ValueError if an engine cannot make shards of these examples."""
-        return
 
     @abstractmethod
     def bins(self, kind: str, *, exact: bool | None) -> Thresholds:

@@ -27,7 +27,6 @@ from sklearn.utils import check_random_state
 
 from structboost.contract.probes import probe_argmax
 from structboost.contract.task import Task
-from structboost.files.checkpoint import CheckpointFile, identity_of
 from structboost.learners.pricing import Priced, single
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import Problem
@@ -40,6 +39,7 @@ from structboost.objectives.master import (
     WeightedColumns,
 )
 from structboost.runtime.interrupts import raise_if_interrupted
+from structboost.training.checkpoint import RunCheckpoint, identity_of
 from structboost.training.columns import ColumnRegistry
 from structboost.training.examples import (
     ArrayTrainingSet,
@@ -49,7 +49,6 @@ from structboost.training.examples import (
 )
 from structboost.training.history import (
     Record,
-    RunCheckpoint,
     State,
     contradicts,
     record,
@@ -140,8 +139,8 @@ class Loop:
     ) -> Loop:
         """Set up training on ``(X[i], Y[i])`` until ``resources`` are closed."""
         began = time.perf_counter()
+        plan.engine.check_takes(X)
         examples = training_set(plan.task, X, Y)
-        examples.check_engine(plan.engine)
         weights = checked_example_weights(sample_weight, examples.n_examples)
         random_state = check_random_state(plan.random_state)
         families = plan.families(examples)
@@ -157,7 +156,11 @@ class Loop:
                 probe_argmax(examples.task, X, Y, examples.offsets)
             oracle = ShardedOracle(examples, plan.engine, weights, in_shards)
             resources.callback(oracle.workers.close)
-        file = None
+        of_task = examples.task, X, Y, examples.offsets, weights, random_state
+        problem = Problem(*of_task, oracle, families)
+        weighted = plan.formulation.start(problem, float(plan.C))
+        columns = ColumnRegistry(weighted, families)
+        checkpoint = None
         if plan.checkpoint is not None:
             arrays = [weights, *examples.offsets.values()]
             hashes = {
@@ -166,12 +169,7 @@ class Loop:
             }
             if not hasattr(Y, "__dask_graph__"):
                 hashes["outputs"] = joblib.hash(Y)
-            file = CheckpointFile(plan.checkpoint, hashes, plan.choice)
-        of_task = examples.task, X, Y, examples.offsets, weights, random_state
-        problem = Problem(*of_task, oracle, families)
-        weighted = plan.formulation.start(problem, float(plan.C))
-        columns = ColumnRegistry(weighted, families)
-        checkpoint = None if file is None else RunCheckpoint(file, columns, weighted)
+            checkpoint = RunCheckpoint(plan.checkpoint, hashes, columns, weighted)
         # One rule serves the loops that repeat this one.
         plan = replace(plan, task=examples.task, pricing=plan.rule)
         return cls(plan, weighted, columns, began, checkpoint)
@@ -455,11 +453,6 @@ class Loop:
         """Whether no weak learner is worth what a weight costs, however many rounds come."""
         state = self.state
         return state.done and state.bound is not None and not self.weighted.weights.any()
-
-    @property
-    def price_of_weight(self) -> float:
-        """Cost of a unit of weight in the objective, or 0."""
-        return 0.0 if self._master is None else self._master.min_edge
 
     def temperature(self) -> Temperature | None:
         """Temperature fitted on held-out parts, or None if none was fitted."""

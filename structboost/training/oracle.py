@@ -17,8 +17,9 @@ from structboost.objectives.cut_oracle import Cut, CutOracle
 from structboost.runtime.blocks import PYTHON_EXAMPLES, blocks_of, tree_runs
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.memory import check_memory
-from structboost.training.engines import Engine, Layout
+from structboost.training.engines import Engine
 from structboost.training.examples import TrainingSet
+from structboost.training.hosts import Layout
 from structboost.training.shards import FeaturesInShards, loss_and_risk
 
 # Terms by kind, whose coefficients are multiplied by the weights of their columns.
@@ -91,7 +92,9 @@ class ShardedOracle(CutOracle):
         n_blocks, n_workers = len(self.blocks), engine.n_workers
         largest = n_blocks
         if n_workers > 1:
-            blocks_a_shard = max(1, n_blocks // (engine.shards_a_worker * n_workers))
+            # A thread that is ahead takes the next shard.
+            shards_a_worker = 4 if engine.in_process else 1
+            blocks_a_shard = max(1, n_blocks // (shards_a_worker * n_workers))
             largest = 1 << (blocks_a_shard.bit_length() - 1)
         nodes = tree_runs(n_blocks, largest, n_workers)
         sources = [

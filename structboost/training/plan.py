@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from structboost._typing import PathName
 from structboost.contract.task import Task, check_is_task
-from structboost.files.checkpoint import Checkpoint
+from structboost.files.atomic_write import checked_target
 from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
 from structboost.learners.registry import WeakLearners, checked_members, families_of
@@ -38,8 +39,7 @@ _SPREADING = "take formulation='one_slack', or leave spread=0"
 class Plan:
     """The plug-ins of a fit, when it stops, and how much it adds per round.
 
-    Parameters are those of :class:`structboost.StructBoost`.  ``choice`` is what a checkpoint keeps
-    of the choice of C.
+    Parameters are those of :class:`structboost.StructBoost`.
     """
 
     task: Task
@@ -54,8 +54,7 @@ class Plan:
     engine: Engine
     exact: bool | None
     random_state: Any
-    checkpoint: Checkpoint | None
-    choice: Mapping[str, Any] | None = None
+    checkpoint: PathName | None
 
     @property
     def rule(self) -> PricingRule:
@@ -84,12 +83,13 @@ class Plan:
         checked_members(self.weak_learner, self.task.kinds)
         rule = self.rule
         if self.checkpoint is not None:
+            checked_target(self.checkpoint, "checkpoint")
             check_declares(formulation, "can_resume", "checkpoint", _RESUMABLE)
             check_declares(rule, "can_resume", "checkpoint", _RESUMABLE_RULES)
         if not (formulation.works_on_shards or self.engine.in_process):
             raise ValueError(
-                f"engine is {self.engine}, but {type(formulation).__name__} supports threads "
-                "only; take engine='threads' or formulation='one_slack'."
+                f"engine is {self.engine.name!r}, but {type(formulation).__name__} supports "
+                "threads only; take engine='threads' or formulation='one_slack'."
             )
 
     def suited(self, Cs: Sequence[float], X: Any) -> Plan:

@@ -17,7 +17,7 @@ from structboost.contract.parts import stack_parts
 from structboost.contract.separation import separate_by_argmax
 from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples
 from structboost.runtime import blocks
-from structboost.training.engines import Failure
+from structboost.training.hosts import Failure
 from tests.helpers.choose import Choose
 from tests.helpers.listed_outputs import Listed
 from tests.training.test_engines import ChainTask, problem

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from structboost import (
-    Checkpoint,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
@@ -39,7 +38,7 @@ def test_a_resumed_default_equals_a_run_without_a_checkpoint(default, tmp_path):
     whole = what_was_learned(default())
     path = tmp_path / "run.npz"
     for n_rounds in (1, 4):
-        default(max_iter=n_rounds, checkpoint=Checkpoint(path, rounds=1))
+        default(max_iter=n_rounds, checkpoint=path)
     assert what_was_learned(default(checkpoint=path)) == whole
     assert what_was_learned(default(engine="threads", n_jobs=2)) == whole
 

@@ -15,7 +15,6 @@ import pytest
 
 from structboost import (
     BinnedTable,
-    Checkpoint,
     MulticlassTask,
     StructBoost,
     load_model,
@@ -171,9 +170,7 @@ def test_a_read_only_folder_is_refused(tmp_path):
 @POSIX
 def test_checkpoints_and_reports_refuse_pipes_before_they_work(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    trainer = StructBoost(
-        MulticlassTask(2), C=10, max_rounds=2, checkpoint=Checkpoint(tmp_path / "pipe")
-    )
+    trainer = StructBoost(MulticlassTask(2), C=10, max_rounds=2, checkpoint=tmp_path / "pipe")
     with pytest.raises(FileExistsError, match="not a regular file"):
         trainer.fit(X, Y)
 

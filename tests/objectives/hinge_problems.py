@@ -15,7 +15,7 @@ from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.objectives.one_slack import OneSlack
 from structboost.tasks import CodedTask
 from structboost.tasks.classes import exhaustive_code
-from structboost.training.engines import Threads
+from structboost.training import Engine
 from structboost.training.examples import ArrayTrainingSet
 from structboost.training.oracle import ShardedOracle
 from tests.helpers.problems import full_optimum
@@ -90,7 +90,7 @@ def given_columns(name, C, seed=0):
     shares = rng.uniform(0.5, 1.5, N)
     shares /= shares.sum()
     examples = ArrayTrainingSet(task, X, y)
-    oracle = ShardedOracle(examples, Threads(1), shares, {})
+    oracle = ShardedOracle(examples, Engine("serial"), shares, {})
     master = formulation.start(
         Problem(task, X, y, examples.offsets, shares, check_random_state(0), oracle), C
     )

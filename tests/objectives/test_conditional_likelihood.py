@@ -125,8 +125,6 @@ def test_the_bound_holds_where_the_model_is_empty_and_C_is_found():
     assert empty.history_[-1]["gap"] <= 1e-9
     smallest = empty.history_[-1]["smallest_C"]
     assert np.isfinite(smallest)
-    some = StructBoost(task, C=1.1 * smallest, formulation="log").fit(X, names)
-    assert some.model_.weights.any()
 
 
 class Unlisted(MatchingTask):

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import structboost
-from structboost import Checkpoint, StructBoost, StructBoostClassifier
+from structboost import StructBoost, StructBoostClassifier
 from structboost.errors import CheckpointError
 from structboost.runtime import blocks
+from structboost.training import checkpoint
 from tests.files.test_checkpoint import Broken, broken_after
-from tests.outside.engine import Backwards
 from tests.outside.family import BandFamily, BandTable
 from tests.outside.formulation import PricedNorm
 from tests.outside.rule import BestOfAll
@@ -23,7 +23,7 @@ from tests.outside.task import ChooseCandidate, examples
 from tests.training.test_engines import what_was_learned
 
 HERE = Path(__file__).parent
-MODULES = ("engine", "family", "formulation", "rule", "task")
+MODULES = ("family", "formulation", "rule", "task")
 LOOP = Path(structboost.__file__).parent
 X, Y = examples(90)
 
@@ -73,7 +73,7 @@ def test_the_optimum_is_that_of_the_one_slack_form_at_another_C(serial):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["threads", "processes", Backwards()])
+@pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_every_engine_learns_the_same_bits(engine, serial):
     other = trainer(engine=engine, n_jobs=2).fit(X, Y)
     assert what_was_learned(other) == what_was_learned(serial)
@@ -83,23 +83,24 @@ def test_every_engine_learns_the_same_bits(engine, serial):
 def test_features_in_shards_learn_the_same_bits_on_every_engine():
     one, *others = (
         trainer(engine=engine, n_jobs=2, weak_learner="stump", max_rounds=6).fit(X, Y)
-        for engine in ("serial", "threads", "processes", Backwards())
+        for engine in ("serial", "threads", "processes")
     )
     assert {str(what_was_learned(other)) for other in others} == {str(what_was_learned(one))}
 
 
 @pytest.mark.slow
-def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
-    for stop, engine in ((2, "serial"), (4, Backwards())):
-        breaking = trainer(checkpoint=checkpoint, engine=engine, callbacks=[broken_after(stop)])
+def test_a_broken_run_resumes_with_another_engine_to_the_same_model(serial, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    path = tmp_path / "run.npz"
+    for stop, engine in ((2, "serial"), (4, "processes")):
+        breaking = trainer(checkpoint=path, engine=engine, callbacks=[broken_after(stop)])
         with pytest.raises(Broken):
             breaking.fit(X, Y)
-    resumed = trainer(checkpoint=checkpoint, engine="threads").fit(X, Y)
+    resumed = trainer(checkpoint=path, engine="threads").fit(X, Y)
     assert what_was_learned(resumed) == what_was_learned(serial)
     for changes in ({"formulation": PricedNorm(3.0)}, {"formulation": "one_slack"}):
         with pytest.raises(CheckpointError, match="other data or parameters"):
-            trainer(checkpoint=checkpoint, **changes).fit(X, Y)
+            trainer(checkpoint=path, **changes).fit(X, Y)
 
 
 def test_a_run_of_plug_ins_that_cannot_resume_is_refused(tmp_path, monkeypatch):

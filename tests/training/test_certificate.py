@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import contextlib
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ from sklearn.datasets import (
     load_breast_cancer,
     load_wine,
     make_classification,
-    make_multilabel_classification,
 )
 
 from structboost import (
@@ -20,7 +19,6 @@ from structboost import (
     ConvergenceDisplay,
     MultiBoostCWClassifier,
     MulticlassTask,
-    MultiLabelTask,
     StructBoost,
     StructBoostClassifier,
 )
@@ -141,42 +139,16 @@ def smallest_C_by_program(X, labels, n_classes):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_smallest_C_is_that_of_a_linear_program(seed):
+def test_the_bound_of_the_smallest_C_is_at_most_that_of_a_linear_program(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(30, 2)).round(1)
     labels = np.digitize(X[:, 0] + 0.8 * rng.normal(size=30), [-0.5, 0.5])
     expected = smallest_C_by_program(X, labels, 3)
-    with pytest.warns(EmptyModelWarning, match="Take C well above"):
-        empty = StructBoost(MulticlassTask(3), C=0.5 * expected).fit(X, labels)
-    found = empty.history_[-1]["smallest_C"]
-    assert expected * (1 - 1e-6) <= found <= 1.1 * expected
-    assert not empty.model_.weights.any()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", EmptyModelWarning)
-        fitted = StructBoost(MulticlassTask(3), C=1.2 * found, tol=1e-4).fit(X, labels)
-    assert fitted.model_.weights.any()
-    # Proved by the first pricing alone: a lower bound.
-    assert fitted.history_[0]["smallest_C"] <= expected * (1 + 1e-9)
-
-
-@pytest.mark.slow
-def test_the_search_for_the_smallest_C_has_a_limit_of_passes():
-    class Counted(MultiLabelTask):
-        separates_in_batches = True
-        passes = 0
-
-        def separate(self, *arguments, **options):
-            self.passes += 1
-            assert self.passes < 1000, "the search goes on"
-            return super().separate(*arguments, **options)
-
-    # No set has a probability above a half: no C that the search can reach gives a model.
-    X, Y = make_multilabel_classification(600, 12, n_classes=5, n_labels=2, random_state=3)
-    task = Counted(5, loss="subset")
-    with pytest.warns(EmptyModelWarning, match="Fits at larger C were empty, too"):
-        empty = StructBoost(task, C=50.0, tol=0.05, engine="serial").fit(X, Y)
-    assert empty.history_[-1]["smallest_C"] is None
-    assert task.passes < 30 * empty.history_[-1]["oracle_calls"]
+    for C in (0.5 * expected, 1.2 * expected):
+        with contextlib.nullcontext() if C > expected else pytest.warns(EmptyModelWarning):
+            fitted = StructBoost(MulticlassTask(3), C=C, tol=1e-4).fit(X, labels)
+        assert fitted.model_.weights.any() == (C > expected)
+        assert 0.0 < fitted.history_[0]["smallest_C"] <= expected * (1 + 1e-9)
 
 
 def test_a_path_warns_once_of_all_empty_models():
@@ -186,8 +158,4 @@ def test_a_path_warns_once_of_all_empty_models():
     assert len(caught) == 1
     assert "C is 0.5, 0.2, 0.4" in str(caught[0].message)
     assert str(caught[0].filename) == __file__
-    (smallest,) = {path[k].history_[-1]["smallest_C"] for k in (0, 1)}
     assert path[2].model_.weights.any()
-    # After a larger C, too.
-    assert 0.5 < smallest < 20.0
-    assert path[3].history_[-1]["smallest_C"] == pytest.approx(smallest, rel=0.1)

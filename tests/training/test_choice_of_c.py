@@ -10,7 +10,6 @@ from sklearn.datasets import load_breast_cancer, load_iris
 
 from structboost import (
     BinnedTable,
-    Checkpoint,
     CPathDisplay,
     MatchingTask,
     MulticlassTask,
@@ -282,25 +281,6 @@ def test_ctrl_c_keeps_the_best_model_of_the_path():
         predicted = model_predictions(task, trainer.model_, fold.held_X)
         assert mean_loss(task, fold.held_Y, predicted) == record["losses"][0]
     assert len(trainer.C_path_) <= len(whole.C_path_)
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_resumes_with_the_same_c(tmp_path, monkeypatch):
-    whole = chooser().fit(MADE, LABEL)
-
-    def breaks(record, trainer):
-        if record["round"] == 3:
-            raise RuntimeError
-
-    resumed = chooser(checkpoint=Checkpoint(tmp_path / "run.npz", rounds=1), callbacks=[breaks])
-    with pytest.raises(RuntimeError):
-        resumed.fit(MADE, LABEL)
-    # The file has the choice.
-    monkeypatch.delattr("structboost.training.boosting.choose_C")
-    resumed.set_params(callbacks=None).fit(MADE, LABEL)
-    assert resumed.C_ == whole.C_
-    assert without_seconds(resumed.C_path_) == without_seconds(whole.C_path_)
-    np.testing.assert_array_equal(resumed.model_.scores(MADE), whole.model_.scores(MADE))
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from structboost import Checkpoint, MulticlassTask, StructBoost
+from structboost import MulticlassTask, StructBoost
 from structboost.errors import EngineError, InterruptedFitWarning
 from structboost.runtime import blocks
+from structboost.training import checkpoint
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.training.test_engines import (
     ERRORS_LIKE_LOSSES,
@@ -74,7 +75,7 @@ def test_a_cluster_learns_the_same_bits_as_one(name):
 
 
 @pytest.mark.usefixtures("client")
-def test_arrays_and_frames_are_not_gathered():
+def test_arrays_are_not_gathered():
     array = pytest.importorskip("dask.array")
     X, y = classes(400)
     expected = serial(MulticlassTask(3), X, y, from_bins=True)
@@ -87,28 +88,18 @@ def test_arrays_and_frames_are_not_gathered():
     # Chunks of unknown length.
     known = array.from_array(np.ones(400, bool), chunks=100)
     assert on_cluster(MulticlassTask(3), spread_X[known], spread_y[known]) == expected
-    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
-    frame = frames.from_pandas(pandas.DataFrame(X, columns=list("abcd")).assign(y=y), npartitions=5)
-    assert on_cluster(MulticlassTask(3), frame[list("abcd")], frame["y"]) == expected
-
-
-@pytest.mark.usefixtures("client")
-def test_bags_hold_inputs_of_any_kind():
-    bag = pytest.importorskip("dask.bag")
-    task, X, Y = problem("chain")
-    spread_X, spread_Y = bag.from_sequence(X, npartitions=4), bag.from_sequence(Y, npartitions=4)
-    assert on_cluster(task, spread_X, spread_Y) == serial(task, X, Y, from_bins=True)
-    with pytest.raises(ValueError, match="as many partitions"):
-        on_cluster(task, spread_X, bag.from_sequence(Y, npartitions=3))
-    with pytest.raises(ValueError, match="inputs and"):
-        on_cluster(task, spread_X, bag.from_sequence(Y[1:], npartitions=4))
+    frames = pytest.importorskip("dask.dataframe")
+    frame = frames.from_dask_array(spread_X, columns=list("abcd"))
+    assert on_cluster(MulticlassTask(3), frame.to_dask_array(lengths=True), spread_y) == expected
+    with pytest.raises(TypeError, match=r"give an array, such as X\.to_dask_array"):
+        on_cluster(MulticlassTask(3), frame, spread_y)
 
 
 @pytest.mark.usefixtures("client")
 def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     task, X, Y = problem("multiclass")
     left = iter(range(15))
-    replies = dask_engine._DaskWorkers.replies
+    replies = dask_engine.DaskWorkers.replies
 
     def interrupted(workers, messages):
         if next(left, None) is None:
@@ -117,7 +108,7 @@ def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
 
     trainer = StructBoost(task, engine="dask", **PARAMETERS)
     with monkeypatch.context() as patch:
-        patch.setattr(dask_engine._DaskWorkers, "replies", interrupted)
+        patch.setattr(dask_engine.DaskWorkers, "replies", interrupted)
         with pytest.warns(InterruptedFitWarning):
             trainer.fit(X, Y)
     assert trainer.interrupted_
@@ -137,16 +128,12 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
 
 
 @pytest.mark.usefixtures("client")
-@pytest.mark.parametrize(("method", "is_bag"), [("argmax", False), ("parts", True), ("loss", True)])
-def test_errors_name_the_example_among_all_of_a_cluster(method, is_bag):
-    bag = pytest.importorskip("dask.bag")
+def test_errors_name_the_example_among_all_of_a_cluster():
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
-    if is_bag:
-        X, Y = (bag.from_sequence(values, npartitions=4) for values in (X, Y))
     with pytest.raises(OddChainError) as caught:
-        on_cluster(FussyTask(method), X, Y)
-    check_note(caught.value, method, 60)
+        on_cluster(FussyTask("argmax"), X, Y)
+    check_note(caught.value, "argmax", 60)
 
 
 def torn_file(x):
@@ -163,17 +150,18 @@ def test_error_of_loading_a_partition_reaches_the_trainer():
         on_cluster(MulticlassTask(3), spread, y)
 
 
-def test_fit_whose_worker_died_resumes_from_its_checkpoint(client, tmp_path):
+def test_fit_whose_worker_died_resumes_from_its_checkpoint(client, tmp_path, monkeypatch):
     X, y = classes(400)
-    checkpoint = Checkpoint(tmp_path / "run.npz", rounds=1)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    path = tmp_path / "run.npz"
 
     def kill(record, trainer):
         if record["round"] == 2:
             os.kill(next(iter(client.run(os.getpid).values())), 9)
 
     with pytest.raises(EngineError, match=r"was lost; .* checkpoint='run.npz' resumes"):
-        on_cluster(MulticlassTask(3), X, y, checkpoint=checkpoint, callbacks=[kill])
-    resumed = on_cluster(MulticlassTask(3), X, y, checkpoint=checkpoint)
+        on_cluster(MulticlassTask(3), X, y, checkpoint=path, callbacks=[kill])
+    resumed = on_cluster(MulticlassTask(3), X, y, checkpoint=path)
     assert resumed == serial(MulticlassTask(3), X, y)
 
 

@@ -12,12 +12,12 @@ import psutil
 import pytest
 from loky import ProcessPoolExecutor
 
-from structboost import BinaryTask, Checkpoint, MulticlassTask, RankingTask, StructBoost
+from structboost import BinaryTask, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import EngineError
 from structboost.objectives import OneSlack
 from structboost.runtime import blocks
 from structboost.runtime.memory import keep_freed_memory
-from structboost.training import Processes, Threads, engines
+from structboost.training import Engine, checkpoint, engines, hosts
 from tests.helpers.engine_tasks import (
     CannotBeTaken,
     ChainTask,
@@ -106,8 +106,9 @@ def test_threads_and_processes_learn_the_same_bits_as_one(name, changes):
     task, X, Y = problem(name)
     parameters = {**PARAMETERS, **changes}
     serial = StructBoost(task, engine="serial", **parameters).fit(X, Y)
-    engines = [Threads(3)] if changes else [Threads(2), Threads(8), Processes(2)]
-    for engine in engines:
+    jobs = [3] if changes else [2, 8]
+    several = [Engine("threads", n) for n in jobs] + [Engine("processes", 2)] * (not changes)
+    for engine in several:
         other = StructBoost(task, engine=engine, **parameters).fit(X, Y)
         assert what_was_learned(other) == what_was_learned(serial), engine
 
@@ -131,9 +132,10 @@ def loky_processes():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
-def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path):
+def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     task, X, Y = problem("multiclass")
-    settings = {**PARAMETERS, "n_jobs": 2, "checkpoint": Checkpoint(tmp_path / "run.npz", rounds=1)}
+    settings = {**PARAMETERS, "n_jobs": 2, "checkpoint": tmp_path / "run.npz"}
 
     def kill(record, trainer):
         if record["round"] == 3:
@@ -215,7 +217,7 @@ def _fit_until_killed(connection, moment):
         os.kill(os.getpid(), signal.SIGKILL)
 
     if moment == "start":
-        engines.Layout.__getstate__ = kill
+        hosts.Layout.__getstate__ = kill
     on_processes(MulticlassTask(3), *classes(300), callbacks=[kill])
 
 
@@ -275,15 +277,15 @@ def test_formulations_that_need_one_process_refuse_several(formulation):
 
 
 def _threads_in_a_process():
-    return Threads(2).n_workers
+    return Engine("threads", 2).n_workers
 
 
 @pytest.mark.slow
 def test_the_number_of_threads_comes_from_joblib_in_processes_too():
     with joblib.parallel_config(n_jobs=2):
-        assert Threads().n_workers == 2
-    assert Threads().n_workers == 1
-    assert Threads(3).n_workers == 3
+        assert Engine("threads").n_workers == 2
+    assert Engine("threads").n_workers == 1
+    assert Engine("threads", 3).n_workers == 3
     # Those of this pool are daemons, which may have no processes of their own.
     with get_context("spawn").Pool(1) as pool:
         assert pool.apply(_threads_in_a_process) == 2

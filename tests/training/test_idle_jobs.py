@@ -11,7 +11,7 @@ from sklearn.base import clone
 import structboost.learners.stump
 from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.objectives import StageWiseLikelihood
-from structboost.training import Threads
+from structboost.training import Engine
 from tests.battery.checked_face import Face
 from tests.battery.table_of_faces import all_faces
 
@@ -31,7 +31,7 @@ def started(monkeypatch):
 
         return start
 
-    monkeypatch.setattr(Threads, "start", counted(Threads.start))
+    monkeypatch.setattr(Engine, "start", counted(Engine.start))
     monkeypatch.setattr(
         structboost.learners.stump, "ThreadPoolExecutor", counted(ThreadPoolExecutor)
     )
@@ -71,7 +71,9 @@ TABLES = {
     "one linear function": StructBoostClassifier(objective="svm", C=1.0, tol=0.3),
     "trainer": STAGE_WISE,
     "serial": StructBoostClassifier(objective="hinge", C=1.0, tol=0.3, engine="serial"),
-    "an engine": StructBoostClassifier(objective="hinge", C=1.0, tol=0.3, engine=Threads(1)),
+    "an engine": StructBoostClassifier(
+        objective="hinge", C=1.0, tol=0.3, engine=Engine("threads", 1)
+    ),
 }
 
 

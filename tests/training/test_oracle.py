@@ -6,7 +6,7 @@ import pytest
 from structboost import RankingTask, StructBoost
 from structboost.contract.calls import stacked
 from structboost.runtime import blocks
-from structboost.training.engines import Threads
+from structboost.training import Engine
 from tests.objectives.hinge_problems import N_COLUMNS, given_columns
 
 
@@ -40,7 +40,7 @@ def test_weights_count_where_an_example_is_split_over_blocks(weights, monkeypatc
     parameters = {"C": 20.0, "tol": 1e-3, "max_rounds": 30}
     whole = StructBoost(RankingTask(), **parameters).fit(X, Y, sample_weight=weights)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
-    split = StructBoost(RankingTask(), engine=Threads(2), **parameters).fit(
+    split = StructBoost(RankingTask(), engine=Engine("threads", 2), **parameters).fit(
         X, Y, sample_weight=weights
     )
     assert blocks.blocks_of(stacked(RankingTask(), X).offsets).splits_examples

@@ -7,7 +7,7 @@ import pytest
 
 from structboost import MulticlassTask
 from structboost.runtime import blocks
-from structboost.training.engines import Threads
+from structboost.training import Engine
 from structboost.training.loop import training_set
 from structboost.training.oracle import ShardedOracle
 from structboost.training.shards import examples_between
@@ -35,7 +35,7 @@ def test_examples_between_are_those_wherever_they_begin(kind):
             assert list(found) == examples[first:last]
 
 
-class Sources(Threads):
+class Sources(Engine):
     """An engine that keeps what shards would be made of."""
 
     def start(self, sources, layout):
@@ -47,7 +47,7 @@ def test_a_shard_is_made_of_its_own_examples_and_rows_from_0(of_dask, monkeypatc
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 16)
     X, y = np.arange(150.0)[:, None], np.arange(150) % 3
     weights = np.arange(150) / np.arange(150).sum()
-    engine, given = Sources(4), (X, y)
+    engine, given = Sources("threads", 4), (X, y)
     if of_dask:
         dask = pytest.importorskip("dask")
         array = pytest.importorskip("dask.array")

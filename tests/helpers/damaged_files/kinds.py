@@ -14,7 +14,6 @@ from sklearn.datasets import load_iris
 from examples.synthetic_images import make_synthetic_images
 from structboost import (
     BinnedTable,
-    Checkpoint,
     MulticlassTask,
     PredictThenOptimize,
     StructBoost,
@@ -79,7 +78,7 @@ def checkpoint(estimator, X, y):
 
     def fit(folder, n_rounds):
         rounds = "max_iter" if hasattr(estimator, "max_iter") else "max_rounds"
-        settings = {"checkpoint": Checkpoint(folder / "file", rounds=1), rounds: n_rounds}
+        settings = {"checkpoint": folder / "file", rounds: n_rounds}
         return clone(estimator).set_params(**settings).fit(X, y)
 
     def use(folder):
