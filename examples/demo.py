@@ -69,7 +69,8 @@ def main() -> None:
         rows.append(
             (name, measure, value, last["round"], estimator.model_.n_learners, last["gap"], seconds)
         )
-        ConvergenceDisplay.from_estimator(estimator, ax=axes[:, column], name=name)
+        ConvergenceDisplay.from_estimator(estimator, ax=axes[:, column])
+        axes[0, column].set_title(name)
     figure.savefig(PLOT, dpi=110)
     print(
         f"\n{'job':26s}{'measure':>9s}{'test':>9s}{'rounds':>8s}{'learners':>10s}"

@@ -217,33 +217,6 @@ def checked_list(value: Any, name: str, example: str) -> Sequence[Any]:
     return listed
 
 
-def checked_records(
-    value: Any, name: str, example: str, keys: Sequence[str]
-) -> Sequence[Mapping[str, Any]]:
-    """Return ``value``, or raise unless it is a list of dicts with ``keys``, as in ``example``."""
-    for i, record in enumerate(checked_list(value, name, example)):
-        if not isinstance(record, Mapping):
-            raise TypeError(f"{name}[{i}] is {shown(record)}; give a dict, as in {example}.")
-        missing = [key for key in keys if key not in record]
-        if missing:
-            raise ValueError(f"{name}[{i}] has no {missing[0]!r}; give records as in {example}.")
-    records: Sequence[Mapping[str, Any]] = value
-    return records
-
-
-def check_axes(value: Any, n: int | None = None) -> None:
-    """Raise TypeError unless ``ax`` is None or the right number of axes of matplotlib."""
-    if value is None:
-        return
-    listed: Any = [value] if n is None else value
-    is_list = isinstance(listed, list | tuple) or (
-        isinstance(listed, np.ndarray) and listed.ndim == 1
-    )
-    if not is_list or len(listed) != (n or 1) or not all(hasattr(ax, "plot") for ax in listed):
-        wanted = "axes" if n is None else f"a tuple of {n} axes"
-        raise TypeError(f"ax is {shown(value)}; give {wanted} of matplotlib, or None.")
-
-
 def check_class_weight(class_weight: Any) -> None:
     """Raise unless the value is None, ``"balanced"`` or a dict of labels to weights from 0."""
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
@@ -255,12 +228,6 @@ def check_class_weight(class_weight: Any) -> None:
         )
     for label, weight in class_weight.items():
         checked_not_negative(weight, f"class_weight[{label!r}]")
-
-
-def check_estimator(value: Any, attribute: str) -> None:
-    """Raise TypeError unless ``value`` may be a fitted estimator, which has ``attribute``."""
-    if isinstance(value, type) or not (hasattr(value, "fit") or hasattr(value, attribute)):
-        raise TypeError(f"estimator is {shown(value)}; give a fitted estimator.")
 
 
 def checked_callbacks(value: Any) -> list[Callable[..., Any]]:

@@ -47,7 +47,6 @@ from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import SoftmaxLink
 from structboost.objectives.registry import formulation_of
 from structboost.objectives.stage_wise import StageWiseLikelihood
-from structboost.runtime.called_class import names_arguments
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
@@ -275,7 +274,6 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         self.link_ = link if link is None or factor is None else link.sharpened(factor)
 
     @available_if(lambda self: self._check_probabilities())
-    @names_arguments
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the classes.
 

@@ -7,28 +7,16 @@ from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_consistent_length
 
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
-from structboost.validation import (
-    check_axes,
-    check_estimator,
-    check_inputs,
-    check_sequence,
-    checked_array,
-    checked_choice,
-    checked_records,
-    checked_regularisation,
-    checked_text_or_none,
-    shown,
-)
 
 
 class ConvergenceDisplay(Described):
-    """Primal objective, lower bound and relative gap of a fit, by round or by time.
+    """Primal objective, lower bound and relative gap of a fit, by round.
 
-    Create it by :meth:`from_estimator` or :meth:`from_history`, like scikit-learn's Displays.
+    Create it by :meth:`from_estimator`, like scikit-learn's Displays.
 
     Parameters
     ----------
@@ -52,22 +40,18 @@ class ConvergenceDisplay(Described):
     """
 
     def __init__(self, history: Sequence[Mapping[str, Any]]) -> None:
-        self.history = checked_records(
-            history, "history", "trainer.history_", ("primal", "bound", "gap", "certified")
-        )
+        self.history = history
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, ax: Any = None, x: str = "round", name: str | None = None
-    ) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Plot the convergence of a fitted trainer or estimator.
 
         Parameters
         ----------
         estimator : object
             Fitted object with ``history_``.
-        ax, x, name
-            As for :meth:`plot`.
+        ax : pair of matplotlib Axes, optional
+            For the objective and for the gap.
 
         Returns
         -------
@@ -80,58 +64,21 @@ class ConvergenceDisplay(Described):
             If the estimator is not fitted yet.
         """
         check_fitted(estimator, "history_")
-        return cls.from_history(estimator.history_, ax=ax, x=x, name=name)
+        return cls(estimator.history_).plot(ax=ax)
 
-    @classmethod
-    def from_history(
-        cls,
-        history: Sequence[Mapping[str, Any]],
-        *,
-        ax: Any = None,
-        x: str = "round",
-        name: str | None = None,
-    ) -> Self:
-        """Plot the records of a fit.
-
-        Parameters
-        ----------
-        history : sequence of dict
-            Records as in ``history_``.
-        ax, x, name
-            As for :meth:`plot`.
-
-        Returns
-        -------
-        display : ConvergenceDisplay
-            The display, drawn.
-        """
-        return cls(history).plot(ax=ax, x=x, name=name)
-
-    def plot(self, *, ax: Any = None, x: str = "round", name: str | None = None) -> Self:
-        """Draw the curves.
-
-        Parameters
-        ----------
-        ax : pair of matplotlib Axes, optional
-            For the objective and for the gap.
-        x : {"round", "seconds"}
-            Unit of the horizontal axis.
-        name : str, optional
-            Title.
-        """
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw the curves, into ``ax`` if it is not None."""
         if not self.history:
             raise ValueError("history is empty; fit for at least one round.")
-        needed = (checked_choice(x, "x", ("round", "seconds")),)
-        checked_records(self.history, "history", "trainer.history_", needed)
-        above, below = self.ax_ = _two_axes("ConvergenceDisplay", ax, name, (6.4, 5.6), (1, 1))
+        above, below = self.ax_ = _two_axes("ConvergenceDisplay", ax, (6.4, 5.6), (1, 1))
         self.figure_ = above.figure
-        rounds = [(record[x], record["primal"]) for record in self.history]
+        rounds = [(record["round"], record["primal"]) for record in self.history]
         above.plot(*zip(*rounds, strict=True), color="tab:blue", label="objective of the model")
         bounded = [record for record in self.history if record["bound"] is not None]
         if bounded:
             at, primal, bound, gaps = (
                 np.array([record[key] for record in bounded])
-                for key in (x, "primal", "bound", "gap")
+                for key in ("round", "primal", "bound", "gap")
             )
             style, label = ":", "lower bound (not certified)"
             if self.history[-1]["certified"]:
@@ -145,9 +92,8 @@ class ConvergenceDisplay(Described):
             below.text(0.5, 0.5, "no bound", transform=below.transAxes, ha="center", va="center")
         above.set(yscale="log", ylabel="objective")
         above.legend(frameon=False)
-        below.set(ylabel="relative gap (%)", xlabel=x)
-        if x == "round":
-            below.locator_params(axis="x", integer=True)
+        below.set(ylabel="relative gap (%)", xlabel="round")
+        below.locator_params(axis="x", integer=True)
         return self
 
 
@@ -188,14 +134,12 @@ class CPathDisplay(Described):
     """
 
     def __init__(self, path: Sequence[Mapping[str, Any]], C: float) -> None:
-        needed = "C", "weak_learner", "columns"
-        if not len(checked_records(path, "path", "estimator.C_path_", needed)):
+        if not path:
             raise ValueError("path is empty: no weak learner had an edge, so no C was tried.")
-        self.path = path
-        self.C = checked_regularisation(C, "C")
+        self.path, self.C = path, C
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, name: str | None = None) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Plot the path of a trainer or estimator that was fitted with ``C="auto"``.
 
         Parameters
@@ -204,8 +148,6 @@ class CPathDisplay(Described):
             Anything with ``C_path_`` and ``C_``.
         ax : pair of matplotlib Axes, optional
             For the measurement and for the number of columns.
-        name : str, optional
-            Title.
 
         Raises
         ------
@@ -213,11 +155,11 @@ class CPathDisplay(Described):
             If the estimator has no path, because it is not fitted or C is a number.
         """
         check_fitted(estimator, "C_path_", "has no C_path_; call fit with C='auto' first")
-        return cls(estimator.C_path_, estimator.C_).plot(ax=ax, name=name)
+        return cls(estimator.C_path_, estimator.C_).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
+    def plot(self, *, ax: Any = None) -> Self:
         """Draw the path, into ``ax`` if it is not None."""
-        above, below = self.ax_ = _two_axes("CPathDisplay", ax, name, (5.0, 4.4), (2, 1))
+        above, below = self.ax_ = _two_axes("CPathDisplay", ax, (5.0, 4.4), (2, 1))
         self.figure_ = above.figure
         criterion = next((key for key in _CRITERIA if key in self.path[0]), "loss")
         paths = [list(records) for _, records in groupby(self.path, lambda r: r["weak_learner"])]
@@ -278,19 +220,9 @@ class SparsityPathDisplay(Described):
     """
 
     def __init__(
-        self, n_learners: ArrayLike, errors: ArrayLike, *, name: str | None = None
+        self, n_learners: Sequence[int], errors: Sequence[float], *, name: str | None = None
     ) -> None:
-        counts = checked_array(n_learners, "n_learners")
-        if not ((counts >= 0) & (counts < 1 << 62) & (counts % 1 == 0)).all():
-            raise ValueError(f"n_learners is {shown(n_learners)}; give whole numbers from 0.")
-        self.n_learners = counts.astype(np.int64)
-        self.errors = checked_array(errors, "errors").astype(np.float64)
-        self.name = checked_text_or_none(name, "name")
-        if counts.shape != self.errors.shape or counts.ndim != 1 or not counts.size:
-            raise ValueError(
-                f"n_learners has shape {counts.shape} and errors {self.errors.shape}; give one "
-                "value per stage."
-            )
+        self.n_learners, self.errors, self.name = np.asarray(n_learners), np.asarray(errors), name
 
     @classmethod
     def from_estimator(
@@ -317,13 +249,8 @@ class SparsityPathDisplay(Described):
             If the estimator is not fitted, or ``X`` and ``y`` differ in length.
         """
         check_fitted(estimator, "model_")
-        check_inputs(X)
-        check_sequence(y, "y", "give a list of labels")
+        check_consistent_length(X, y)
         labels = np.asarray(y)
-        if len(labels) != len(X):
-            raise ValueError(
-                f"X has {len(X)} samples and y {len(labels)}; they must be equally many."
-            )
         errors = [float(np.mean(predicted != labels)) for predicted in estimator.staged_predict(X)]
         model = estimator.model_
         looks = {
@@ -339,7 +266,6 @@ class SparsityPathDisplay(Described):
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve, into ``ax`` if it is not None."""
         plt = pyplot("SparsityPathDisplay")
-        check_axes(ax)
         if ax is None:
             _, ax = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
         (self.line_,) = ax.plot(self.n_learners, 100 * self.errors, "o-", label=self.name)
@@ -357,7 +283,6 @@ def check_fitted(
     estimator: Any, attribute: str, remedy: str = "is not fitted yet; call fit first"
 ) -> None:
     """Raise TypeError or ValueError unless an estimator has an attribute of a fit."""
-    check_estimator(estimator, attribute)
     if not hasattr(estimator, attribute):
         raise ValueError(f"This {type(estimator).__name__} {remedy}.")
 
@@ -369,12 +294,10 @@ def plain(axis: Any) -> None:
 
 
 def _two_axes(
-    purpose: str, ax: Any, name: Any, size: tuple[float, float], heights: tuple[int, int]
+    purpose: str, ax: Any, size: tuple[float, float], heights: tuple[int, int]
 ) -> tuple[Any, Any]:
-    """Return the user's two axes, or new ones of a size, under a title."""
+    """Return the user's two axes, or new ones of a size."""
     plt = pyplot(purpose)
-    checked_text_or_none(name, "name")
-    check_axes(ax, 2)
     if ax is None:
         _, ax = plt.subplots(
             2, 1, sharex=True, figsize=size, layout="constrained", height_ratios=heights
@@ -382,6 +305,4 @@ def _two_axes(
     above, below = ax
     plain(above)
     plain(below)
-    if name:
-        above.set_title(name)
     return above, below

@@ -16,7 +16,6 @@ from structboost.plotting.curves import check_fitted, plain
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
 from structboost.tasks.hierarchical import TaxonomyTask
-from structboost.validation import checked_list, is_whole, shown
 
 _MAX_FEATURES = 6
 _MAX_PAIRS = 6
@@ -74,23 +73,10 @@ class ShapeDisplay(Described):
         if isinstance(form, PairTables):
             pure = form.purified()
             form, self.pairs = pure.steps, {k: _beside_mean(v) for k, v in pure.pairs.items()}
-        if not isinstance(form, LookupTable):
-            raise TypeError(f"form is {shown(form)}; give the result of Ensemble.compile().")
         slopes = form.coefficients
         if slopes is None:
             slopes = np.zeros((form.n_features, len(form.bias)))
         self.form, self._slopes = form, slopes
-        for name, names in (("feature_names", feature_names), ("channel_names", channel_names)):
-            example = "['age', 'height']"
-            if names is not None and not all(
-                isinstance(one, str) for one in checked_list(names, name, example)
-            ):
-                raise TypeError(f"{name} is {shown(names)}; give texts, such as {example}.")
-        if categories is not None and not isinstance(categories, Mapping):
-            raise TypeError(
-                f"categories is {shown(categories)}; give a dict such as {{0: ['a', 'b']}}, or "
-                "None."
-            )
         self.feature_names = feature_names
         self.channel_names = channel_names
         self.categories = categories or {}
@@ -100,8 +86,8 @@ class ShapeDisplay(Described):
         cls,
         estimator: Any,
         *,
-        features: Sequence[int] | int = _MAX_FEATURES,
-        pairs: Sequence[Pair] | int = _MAX_PAIRS,
+        features: int = _MAX_FEATURES,
+        pairs: int = _MAX_PAIRS,
     ) -> Self:
         """Plot the shapes of a fitted classifier or ranker.
 
@@ -111,10 +97,8 @@ class ShapeDisplay(Described):
         ----------
         estimator : fitted estimator
             Fitted object with ``model_``; its ``feature_names_in_`` and ``classes_`` are the names.
-        features : sequence of int or int
-            Features to draw, or the number of the most important ones.
-        pairs : sequence of (int, int) or int
-            Pairs of features to draw, or the number of the most important ones.
+        features, pairs : int
+            Largest numbers of features and of pairs of them to draw, the most important ones.
 
         Raises
         ------
@@ -271,27 +255,32 @@ class ShapeDisplay(Described):
     def plot(
         self,
         *,
-        features: Sequence[int] | int = _MAX_FEATURES,
-        pairs: Sequence[Pair] | int = _MAX_PAIRS,
+        features: int = _MAX_FEATURES,
+        pairs: int = _MAX_PAIRS,
     ) -> Self:
         """Draw the shapes.
 
         Parameters
         ----------
-        features : sequence of int or int
-            Features, or the number of those with the largest span.
-        pairs : sequence of (int, int) or int
-            Pairs of features, or the number of those with the largest span.  Each heat map shows
-            the channel of the largest span.
+        features, pairs : int
+            Largest numbers of features and of pairs, those with the largest span.  Each heat map
+            shows the channel of the largest span.
 
         Raises
         ------
         ValueError
-            If the model uses no feature, or a feature or pair is not one of the model.
+            If the model uses no feature.
         """
         plt = pyplot("ShapeDisplay")
 
-        chosen, of_pairs = self._chosen(features), self._chosen_pairs(pairs)
+        used = self._used()
+        if not used:
+            raise ValueError("The model uses no feature, since none of its stumps splits.")
+        spans = self.importances()
+        chosen = sorted(used, key=lambda feature: -spans[feature])[:features]
+        of_all = {pair: np.ptp(self.pair(pair)[2], axis=(0, 1)).max() for pair in self.pairs}
+        order = sorted(of_all, key=lambda pair: -of_all[pair])
+        of_pairs = [pair for pair in order if of_all[pair] > 0][:pairs]
         n_columns = min(3, max(len(chosen), len(of_pairs)))
         n_rows, rows_of_pairs = (-(-len(one) // n_columns) for one in (chosen, of_pairs))
         size = (3.4 * n_columns, 2.6 * (n_rows + rows_of_pairs))
@@ -323,32 +312,6 @@ class ShapeDisplay(Described):
         """Return the features that the scores depend on, ascending."""
         sloping = np.flatnonzero(self._slopes.any(axis=1))
         return [int(f) for f in np.union1d(self.form.features, sloping)]
-
-    def _chosen(self, features: Any) -> list[int]:
-        used, n_features = self._used(), self.form.n_features
-        if not used:
-            raise ValueError("The model uses no feature, since none of its stumps splits.")
-        if is_whole(features):
-            order = np.argsort(-self.importances(), kind="stable")[: max(1, int(features))]
-            return [int(f) for f in order if f in used]
-        chosen = checked_list(features, "features", "[0, 2]")
-        if not len(chosen) or not all(is_whole(f) and 0 <= f < n_features for f in chosen):
-            raise ValueError(f"features is {features!r}; name some of 0..{n_features - 1}.")
-        return [int(f) for f in chosen]
-
-    def _chosen_pairs(self, pairs: Any) -> list[Pair]:
-        if is_whole(pairs):
-            spans = {pair: np.ptp(self.pair(pair)[2], axis=(0, 1)).max() for pair in self.pairs}
-            order = sorted(spans, key=lambda pair: -spans[pair])
-            return [pair for pair in order if spans[pair] > 0][: max(0, int(pairs))]
-        chosen = [tuple(pair) for pair in checked_list(pairs, "pairs", "[(0, 2)]")]
-        for pair in chosen:
-            if pair not in self.pairs:
-                raise ValueError(
-                    f"pairs holds {shown(pair)}; name pairs that the model uses, the smaller index "
-                    f"first: {list(self.pairs)[:_MAX_PAIRS]}."
-                )
-        return chosen
 
     def _draw_pair(self, figure: Any, axis: Any, pair: Pair) -> None:
         *thresholds, values = self.pair(pair)

@@ -1,16 +1,15 @@
 """Errors of calls that name the class that was called, and the closest parameter.
 
-Names of other libraries come with what to write here in their place.  All constructors,
-``set_params``, methods and missing attributes look a name up here.
+Names of other libraries come with what to write here in their place.  All constructors and
+``set_params`` look a name up here.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import cache, wraps
-from types import FunctionType
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,20 +39,11 @@ _SAME = {
     "scoring": "eval_metric metric first_metric_only",
     "class_weight": "scale_pos_weight is_unbalance class_weights",
 }
-# Names of other libraries, the parameter or method that the advice needs, and the advice.
+# Names of other libraries, a parameter of the classes that the advice is for, and the advice.
 _ADVICE = (
-    ("pred_contrib pred_contribs pred_interactions approx_contribs", "contributions",
-     "contributions(X) returns the amount that each feature adds to a score"),
-    ("raw_score output_margin prediction_type", "decision_function",
-     "decision_function(X) returns scores"),
-    ("num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end",
-     "staged_predict",
-     "staged_predict(X) yields the predictions after each round"),
     ("c1 c2", "l1_ratio",
      "for n sequences in training write C=n / (c1 + 2 * c2), l1_ratio=c1 / (c1 + 2 * c2); "
      "without c2 write objective='l1_log_loss', C=n / c1"),
-    ("X_dev y_dev", "scheme",
-     "C='auto', the default, holds sequences out by itself; leave X_dev, y_dev out"),
     ("epsilon", "scheme",
      "tol=... is the gap to the optimum at which a fit ends, and no bound of a slope: leave "
      "it out at first"),
@@ -61,16 +51,6 @@ _ADVICE = (
      "transitions='all', the default, and transitions='seen' are its two values"),
     ("all_possible_states", "scheme", "every feature has a weight for every tag; leave it out"),
     ("min_freq minfreq", "scheme", "leave names that are rare out of the dicts"),
-    ("model_filename", "scheme", "save(path) writes a fitted tagger, and load(path) reads it"),
-    ("state_features_", "scheme",
-     "feature_weights_ has them, in the order of feature_names_ and classes_"),
-    ("transition_features_", "scheme", "transitions_ has them, in the order of classes_"),
-    ("attributes_", "scheme", "write feature_names_"),
-    ("predict_single", "scheme", "write predict([x])[0]"),
-    ("predict_marginals_single", "scheme", "write predict_marginals([x])[0]"),
-    ("eval_set eval_sample_weight eval_names validation_data", "early_stopping",
-     "early_stopping=True of the constructor holds out validation_fraction of the rows; "
-     "callbacks=[EarlyStopping(X, y)] of StructBoost watches rows of your own"),
     ("early_stopping_rounds early_stopping_round", "n_iter_no_change",
      "write early_stopping=True, n_iter_no_change=... in the constructor"),
     ("num_leaves max_leaf_nodes max_leaves", "max_depth",
@@ -79,55 +59,25 @@ _ADVICE = (
      "each round of trees draws half of the rows by itself"),
     ("reg_alpha lambda_l1", "C", "C weighs the loss against the l1 norm, with objective='hinge'"),
     ("max_bin", "exact", "exact=False bins stumps; trees have at most 255 bins for each feature"),
-    ("num_class n_classes", "", "classes are those of y in fit; classes_ lists them"),
+    ("num_class n_classes", "random_state",
+     "classes are those of y in fit; classes_ lists them"),
     ("importance_type", "weak_learner",
      "feature_importances_ is the fraction of the weight on each feature; "
      "sklearn.inspection.permutation_importance(model, X, y) measures the effect of each"),
-    ("feature_name feature_names", "", "give X as a data frame, whose columns have names"),
     ("init_model warm_start", "checkpoint", "checkpoint=path resumes a run from its file"),
-    ("init_score base_margin", "", "no fit starts from scores of another model"),
-    ("booster_", "", "model_ is the fitted model"),
-    ("best_score_ evals_result_", "early_stopping",
-     "history_ has the objective and the held-out loss of each round"),
-    ("best_iteration_", "early_stopping", "write n_iter_"),
-    ("feature_name_ feature_names_", "", "write feature_names_in_"),
-    ("n_features_", "", "write n_features_in_"),
-    ("to_model", "", "model_ is the fitted model, an Ensemble"),
-    ("gap_ certificate_ duality_gap_", "",
-     "history_[-1]['gap'] is the gap of the last round, None without a certificate"),
-    ("n_classes_", "", "write len(classes_)"),
-    ("n_estimators_ best_ntree_limit", "", "write n_iter_"),
-    ("train_score_ validation_score_ validation_scores_", "",
-     "history_ has a record of each round"),
 )  # fmt: skip
 _TARGETS = {name: target for target, names in _SAME.items() for name in names.split()}
 _ADVICE_ON = {name: (needed, text) for names, needed, text in _ADVICE for name in names.split()}
 
 
-def advice(name: str, parameters: Sequence[str]) -> str:
-    """Return what to write in place of a name of another library, or an empty string."""
-    needed, text = _ADVICE_ON.get(name, ("", ""))
-    return f"{text}." if text and (not needed or needed in parameters) else ""
-
-
-def hint(
-    name: str,
-    names: Sequence[str],
-    parameters: Sequence[str] = (),
-    methods: Sequence[str] = (),
-) -> str:
-    """Suggest what to write in place of a name that does not exist, among ``names`` that do.
-
-    ``parameters`` and ``methods`` are those of the class, where ``names`` are arguments of one of
-    its methods.
-    """
+def hint(name: str, names: Sequence[str]) -> str:
+    """Suggest what to write in place of a name that does not exist, among ``names`` that do."""
     target = _TARGETS.get(name, name)
     alike = _ALIKE if target in _ALIKE else (target,)
     close = [same for same in alike if same in names]
-    if not close and (text := advice(name, [*(parameters or names), *methods])):
-        return text
-    if not close and (of_class := [same for same in (name, *alike) if same in parameters]):
-        return f"{of_class[0]}=... is a parameter of the constructor."
+    needed, text = _ADVICE_ON.get(name, ("", ""))
+    if not close and needed in names:
+        return f"{text}."
     close = close or get_close_matches(name, names, 1, 0.6)
     return f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(names) or 'none'}."
 
@@ -158,9 +108,18 @@ def names_parameters(cls: type[T]) -> type[T]:
 
 def _checked_new(cls: type, *args: Any, **kwargs: Any) -> Any:
     """Make an object, after a check of the arguments of its constructor."""
-    if args or kwargs:
-        named = {name: value for name, value in kwargs.items() if name != MORE}
-        _check_call(cls.__name__, parameters_of(cls), args, named)
+    if not (args or kwargs):
+        return object.__new__(cls)
+    named = {name: value for name, value in kwargs.items() if name != MORE}
+    try:
+        inspect.Signature(parameters_of(cls)).bind(*args, **named)
+    except TypeError as error:
+        names = [parameter.name for parameter in parameters_of(cls)]
+        unknown = [name for name in named if name not in names]
+        text = f"{cls.__name__}: {error}; it takes {', '.join(names) or 'nothing'}."
+        if unknown:
+            text = f"{cls.__name__} has no parameter {unknown[0]!r}; {hint(unknown[0], names)}"
+        raise TypeError(text) from None
     return object.__new__(cls)
 
 
@@ -180,69 +139,9 @@ def _of_init(cls: type) -> tuple[inspect.Parameter, ...]:
     return tuple(inspect.signature(init).parameters.values())[1:]
 
 
-def names_arguments(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method of an estimator refuse arguments that it does not take.
-
-    The TypeError names the class of the object, which may inherit the method, and what to write.
-    """
-
-    @wraps(method)
-    def checked(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except TypeError:
-            check_arguments(method, self, args, kwargs)
-            raise
-
-    checked._names_arguments = True  # type: ignore[attr-defined]
-    return checked
-
-
-def check_arguments(
-    method: Callable[..., Any], self: Any, args: Any, kwargs: dict[str, Any]
-) -> None:
-    """Raise TypeError, which names the class of the object, if its method does not take these."""
-    cls: type = self if isinstance(self, type) else type(self)
-    takes = list(inspect.signature(method).parameters.values())[1:]
-    _check_call(f"{method.__name__} of {cls.__name__}", takes, args, kwargs, cls)
-
-
-def _check_call(
-    called: str,
-    takes: Sequence[inspect.Parameter],
-    args: Any,
-    kwargs: dict[str, Any],
-    cls: type | None = None,
-) -> None:
-    """Raise TypeError if something, perhaps a method of a class, cannot be called like this."""
-    try:
-        inspect.Signature(takes).bind(*args, **kwargs)
-    except TypeError as error:
-        names = [parameter.name for parameter in takes]
-        unknown = [name for name in kwargs if name not in names]
-        text = f"{called}: {error}; it takes {', '.join(names) or 'nothing'}."
-        if unknown:
-            kind = "parameter" if cls is None else "argument"
-            of_class = () if cls is None else ([p.name for p in parameters_of(cls)], dir(cls))
-            text = f"{called} has no {kind} {unknown[0]!r}; {hint(unknown[0], names, *of_class)}"
-        raise TypeError(text) from None
-
-
 def names_calls(cls: type[T]) -> type[T]:
-    """Make an estimator and its methods refuse arguments that they do not take.
-
-    Errors of ``set_params`` and of missing attributes name what to write.
-    """
+    """Make the constructor and ``set_params`` of an estimator answer unknown names."""
     decorated: Any = names_parameters(cls)
-    for name in dir(cls):
-        method = inspect.getattr_static(cls, name)
-        of_class = isinstance(method, classmethod)
-        function = method.__func__ if of_class else method
-        is_taken = name.startswith(("_", "get_", "set_")) or hasattr(function, "_names_arguments")
-        if type(function) is FunctionType and not is_taken:
-            checked = names_arguments(function)
-            setattr(cls, name, classmethod(checked) if of_class else checked)
-    decorated.__getattr__ = _missing
     # scikit-learn reads the signature anew for each get_params.
     decorated._get_param_names = classmethod(lambda of: list(_names(of)))  # type: ignore[arg-type]
     if decorated.set_params.__module__ == "sklearn.base":
@@ -278,15 +177,6 @@ def _names(cls: Any) -> list[str]:
 
     names: list[str] = BaseEstimator._get_param_names.__func__(cls)
     return names
-
-
-def _missing(estimator: object, name: str) -> Any:
-    """Raise the error of a missing attribute, with advice for a name of another library."""
-    cls: Any = type(estimator)
-    if text := advice(name, [parameter.name for parameter in parameters_of(cls)]):
-        raise AttributeError(f"{cls.__name__} has no {name}; {text}")
-    # Raises the error of the class, or of a property.
-    return object.__getattribute__(estimator, name)
 
 
 _LONGEST = 60

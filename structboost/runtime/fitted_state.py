@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from structboost.runtime.called_class import check_arguments
 from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.validation import check_common_parameters
@@ -44,7 +43,6 @@ def committed(
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            check_arguments(fit, self, args, kwargs)
             # A parameter that is None by default may stay None.
             values = {
                 name: value
@@ -65,7 +63,6 @@ def committed(
         self.__dict__ = state
         return self if result is draft else result
 
-    fit_and_commit._names_arguments = True  # type: ignore[attr-defined]
     return fit_and_commit
 
 

@@ -171,7 +171,7 @@ def test_wrong_width_and_infinity_are_named(classifier):
 
 def test_convergence_display(classifier):
     pytest.importorskip("matplotlib").use("Agg")
-    display = ConvergenceDisplay.from_estimator(classifier, x="seconds", name="iris")
+    display = ConvergenceDisplay.from_estimator(classifier)
     primal, bound = (line.get_ydata() for line in display.ax_[0].get_lines()[:2])
     assert (np.asarray(primal) >= np.asarray(bound)).all()
     with pytest.raises(ValueError, match="not fitted"):

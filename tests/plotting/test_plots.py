@@ -195,13 +195,12 @@ def test_a_taxonomy_is_shown_by_class():
 def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
     display = ShapeDisplay.from_estimator(
-        StructBoostClassifier(objective="hinge", C=10).fit(X, y), features=[21, 3]
+        StructBoostClassifier(objective="hinge", C=10).fit(X, y), features=2
     )
-    assert [axis.get_xlabel() for axis in display.axes_] == ["feature 21", "feature 3"]
+    largest = np.argsort(-display.importances(), kind="stable")[:2]
+    assert [axis.get_xlabel() for axis in display.axes_] == [f"feature {f}" for f in largest]
     assert not display.shape(int(np.argmin(display.importances())))[1].any()
     display.figure_.savefig(tmp_path / "shapes.png")
-    with pytest.raises(ValueError, match="features is"):
-        display.plot(features=[99])
     with pytest.raises(ValueError, match="not fitted"):
         ShapeDisplay.from_estimator(StructBoostClassifier())
 
@@ -233,8 +232,6 @@ def test_slopes_and_steps_add_up_to_the_scores():
     for sums, rows in ((total, slice(None)), (drawn, inside)):
         constant = (scores - scores.mean(axis=1, keepdims=True) - sums)[rows]
         assert_allclose(constant, np.tile(constant[0], (len(constant), 1)), atol=1e-7)
-    with pytest.raises(TypeError, match="give the result of Ensemble"):
-        ShapeDisplay(model)
 
 
 def test_holes_and_categories_are_drawn_beside_the_numbers():
