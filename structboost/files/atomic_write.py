@@ -1,31 +1,24 @@
 """Files and folders that are written whole or not at all.
 
 Content goes to a hidden neighbour, which replaces the target at the end.  A killed process leaves
-the neighbour behind, and the next save of the same target removes it.  A writer holds a lock on its
-neighbour, so that one that is still being written stays.
+the neighbour behind.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
 from structboost._typing import PathName
 from structboost.validation import shown
-
-try:
-    import fcntl
-except ImportError:  # Windows does not delete an open file, which serves the same purpose
-    fcntl = None  # type: ignore[assignment]
 
 
 def checked_path(path: Any, name: str = "path") -> Path:
@@ -116,7 +109,6 @@ def whole_file(path: PathName) -> Iterator[IO[bytes]]:
     neighbour.
     """
     target = _target(path)
-    _remove_abandoned(target)
     temporary, file = _neighbour_file(target)
     try:
         with file:
@@ -139,19 +131,14 @@ def whole_folder(path: PathName) -> Iterator[Path]:
     TypeError, ValueError or OSError from :func:`checked_folder`.
     """
     target = checked_folder(path)
-    _remove_abandoned(target)
     temporary = _neighbour(target)
     temporary.mkdir()
-    descriptor = _lock(temporary)
     try:
         yield temporary
         temporary.rename(target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 def write_whole(path: PathName, content: bytes) -> None:
@@ -165,60 +152,15 @@ def _neighbour(target: Path) -> Path:
 
 
 def _neighbour_file(target: Path) -> tuple[Path, IO[bytes]]:
-    """Create a hidden, locked file beside the target."""
-    while True:
-        temporary = _neighbour(target)
-        try:
-            file = temporary.open("xb")
-        except OSError as error:
-            raise type(error)(
-                f"{target} cannot be written ({error.strerror}); give a path in a folder that "
-                "exists and that one can write to."
-            ) from error
-        if fcntl is not None:
-            # On a file system without locks the files of killed saves stay.
-            with suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
-        # In between, another save of the same target may have removed it as abandoned.
-        if temporary.exists():
-            return temporary, file
-        file.close()
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Remove the files that killed saves of the target have left behind."""
-    if not target.parent.is_dir():
-        return
-    ours = re.compile(re.escape(f".{target.name}.") + "[0-9a-f]{8}")
-    for path in [
-        target.with_name(name) for name in os.listdir(target.parent) if ours.fullmatch(name)
-    ]:
-        descriptor = _lock(path)
-        if descriptor is None and (fcntl is not None or path.is_dir()):
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                path.unlink()
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _lock(path: Path) -> int | None:
-    """Lock a file or a folder and return the descriptor, None if another process holds it."""
-    if fcntl is None:
-        return None
+    """Create a hidden file beside the target."""
+    temporary = _neighbour(target)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+        return temporary, temporary.open("xb")
+    except OSError as error:
+        raise type(error)(
+            f"{target} cannot be written ({error.strerror}); give a path in a folder that exists "
+            "and that one can write to."
+        ) from error
 
 
 # Inode of a file on its disk, or the path of a file that does not exist.

@@ -11,8 +11,6 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from structboost._typing import override
@@ -83,12 +81,6 @@ def compiled(function: Any = None, **options: Any) -> Any:
     if function is None:
         return lambda of_options: compiled(of_options, **options)
     return CompiledFunction(function, options)
-
-
-def cache_folders(module: ModuleType) -> list[Path]:
-    """List the folders that hold the compiled code of a module's functions."""
-    functions = [value for value in vars(module).values() if isinstance(value, CompiledFunction)]
-    return [Path(one.stats.cache_path) for one in functions if one.stats.cache_path]
 
 
 def announce_compilation() -> None:

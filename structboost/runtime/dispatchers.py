@@ -1,19 +1,14 @@
 """Dispatchers of numba for compiled functions, cached where possible.
 
 numba caches beside the source file, in the user's cache folder, or in ``NUMBA_CACHE_DIR``.  Where
-none of them can be written, it raises an error.  There the cache goes to a private folder under the
-system's temporary directory.
+none of them can be written, it raises an error, in place of which there is a warning.
 """
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -131,35 +126,15 @@ def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
 
 
 def _cache_of(function: Any) -> ForgivingCache | None:
-    """Return the cache of a function, which may be in the private folder, or None without any."""
-    try:
-        return ForgivingCache(function)
-    except RuntimeError:  # there is no folder for the cache
-        folder = _private_folder()
-    if folder is None:
-        return None
-    config: Any = numba.config
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)
+    """Return the cache of a function, or None without a folder for it."""
     try:
         return ForgivingCache(function)
     except RuntimeError:
+        if "" not in _reported:
+            _reported.add("")
+            warn_user(
+                "No folder for compiled code can be written, so functions are compiled in each "
+                "run; set NUMBA_CACHE_DIR to a folder that can be written.",
+                RuntimeWarning,
+            )
         return None
-    finally:
-        config.CACHE_DIR = before
-
-
-def _private_folder() -> Path | None:
-    """Create a temporary folder that only this user can write, because cached code is run."""
-    try:
-        owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-        folder = Path(tempfile.gettempdir()) / f"structboost-{owner}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        status = folder.lstat()
-    except OSError:
-        return None
-    if not stat.S_ISDIR(status.st_mode):
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
-        return None
-    return folder

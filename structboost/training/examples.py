@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost._typing import AnyArray, FloatArray, IntArray, PathName, override
 from structboost.contract.calls import stacked_in_order
@@ -35,7 +33,7 @@ from structboost.training.shards import FeaturesInShards, GivenRows, Shard, exam
 from structboost.validation import copied_in_order
 
 _BINS, _CODES = "bins.npz", "codes.npy"
-# Rows that are binned at a time, and have one checksum.
+# Rows that are binned at a time.
 _ROWS_AT_A_TIME = 1 << 16
 
 
@@ -54,15 +52,11 @@ class BinnedTable:
         Number of rows of the table.
     bins : Thresholds
         Thresholds of each feature.
-    checksums : ndarray of uint32
-        CRC-32 of the codes of each run of 65,536 rows, which are compared when the rows are first
-        read in training.
     """
 
     path: str
     n_rows: int
     bins: Thresholds
-    checksums: NDArray[np.uint32]
 
     def __len__(self) -> int:
         return self.n_rows
@@ -98,15 +92,11 @@ class BinnedTable:
             raise FileNotFoundError(f"There is no binned table {path}.")
         with _FORMAT.damage(path):
             _, arrays = _FORMAT.read(folder / _BINS)
-            checksums = arrays["checksums"]
             bins = Thresholds(arrays["thresholds"], arrays["indptr"], arrays["feature"])
             if not np.isin(np.diff(bins.feature, prepend=-1), (0, 1)).all():
                 raise DamagedFileError("its columns are not in the order of their features")
-            codes = _mapped_codes(folder, bins)
-            n_rows = int(codes.shape[1])
-            if len(checksums) != -(-n_rows // _ROWS_AT_A_TIME):
-                raise DamagedFileError("its codes have other rows than its checksums")
-        return cls(str(folder.resolve()), n_rows, bins, checksums)
+            n_rows = int(_mapped_codes(folder, bins).shape[1])
+        return cls(str(folder.resolve()), n_rows, bins)
 
     @classmethod
     def from_array(cls, path: PathName, features: AnyArray) -> BinnedTable:
@@ -177,33 +167,26 @@ class StoredCodes:
         """Return codes, shape (n_columns, n_rows), as a memory map that is read once and checked.
 
         Compiled code writes at addresses from codes, so none may be beyond the bins of its
-        feature.  BinnedTableError if codes are damaged.
+        feature.  BinnedTableError if some are.
         """
         table = self.table
         with _FORMAT.damage(table.path):
             codes = _mapped_codes(Path(table.path), table.bins)
             if codes.shape[1] != table.n_rows:
                 raise DamagedFileError("its codes have other rows than when it was opened")
-            for run in range(self.first // _ROWS_AT_A_TIME, -(-self.last // _ROWS_AT_A_TIME)):
-                self._check(run, codes[:, run * _ROWS_AT_A_TIME : (run + 1) * _ROWS_AT_A_TIME])
-        return codes[:, self.first : self.last]
+            codes = codes[:, self.first : self.last]
+            if codes.size and (codes.max(axis=1) >= table.bins.n_bins).any():
+                raise DamagedFileError("it has codes beyond the bins of their feature")
+        return codes
 
     def rows(self) -> AnyArray:
         """Raise an error, because a table holds bins only."""
         raise NotImplementedError("A BinnedTable holds bins only.")
 
-    def _check(self, run: int, codes: AnyArray) -> None:
-        if _crc(codes) != self.table.checksums[run]:
-            raise DamagedFileError(
-                f"the codes of the rows from {run * _ROWS_AT_A_TIME} on are not those written"
-            )
-        if codes.size and (codes.max(axis=1) >= self.table.bins.n_bins).any():
-            raise DamagedFileError("it has codes beyond the bins of their feature")
-
 
 def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresholds) -> BinnedTable:
     """Write thresholds and codes into a folder, whole or not at all."""
-    dtype, checksums = np.dtype(code_dtype(bins)), []
+    dtype, first = np.dtype(code_dtype(bins)), 0
     with whole_folder(path) as building:
         # A memory map is not used, because on a full disk it ends Python with SIGBUS where writing
         # raises OSError.
@@ -211,22 +194,33 @@ def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresho
             layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
-            for first, stretch in _in_runs(stretches, n_rows, bins.n_features):
-                codes = bin_codes(stretch, bins)
-                checksums.append(_crc(codes))
-                for f, of_feature in enumerate(codes):
+            for stretch in stretches:
+                if np.shape(stretch)[1:] != (bins.n_features,):
+                    raise BinnedTableError(
+                        f"A batch has shape {np.shape(stretch)}; the first had {bins.n_features} "
+                        "features."
+                    )
+                if first + len(stretch) > n_rows:
+                    raise BinnedTableError(
+                        f"The batches have more than n_rows={n_rows} rows; give their number."
+                    )
+                for f, of_feature in enumerate(bin_codes(stretch, bins)):
                     file.seek(start + (f * n_rows + first) * dtype.itemsize)
                     file.write(of_feature.data)
+                first += len(stretch)
+            if first != n_rows:
+                raise BinnedTableError(
+                    f"The batches have {first} rows, n_rows is {n_rows}; give their number."
+                )
             file.flush()
             os.fsync(file.fileno())
         arrays: Arrays = {
             "thresholds": bins.values,
             "indptr": bins.indptr,
             "feature": bins.feature,
-            "checksums": np.array(checksums, np.uint32),
         }
         _FORMAT.write(building / _BINS, {}, arrays)
-    return BinnedTable(str(path.resolve()), n_rows, bins, arrays["checksums"])
+    return BinnedTable(str(path.resolve()), n_rows, bins)
 
 
 def _mapped_codes(folder: Path, bins: Thresholds) -> AnyArray:
@@ -240,19 +234,10 @@ def _mapped_codes(folder: Path, bins: Thresholds) -> AnyArray:
     return codes
 
 
-def _crc(codes: AnyArray) -> int:
-    """Compute the CRC-32 of the codes of a run of rows, feature after feature."""
-    crc = 0
-    for of_feature in codes:
-        crc = zlib.crc32(of_feature.data, crc)
-    return crc
-
-
 _ARRAYS = {
     "thresholds": Array("float64", ("n_thresholds",)),
     "indptr": Array("int64", ("n_pointers",), ends="n_thresholds"),
     "feature": Array("int64", ("n_pointers - 1",), low=0),
-    "checksums": Array("uint32", ("n_runs",)),
 }
 _FORMAT = ArchiveFormat(
     name="structboost-binned-table",
@@ -262,37 +247,6 @@ _FORMAT = ArchiveFormat(
     remedy="make the table again",
     schema=lambda header, names: {"": Part(_ARRAYS)},
 )
-
-
-def _in_runs(
-    batches: Iterable[AnyArray], n_rows: int, n_features: int
-) -> Iterator[tuple[int, AnyArray]]:
-    """Yield the rows of all batches in runs of `_ROWS_AT_A_TIME`, with their first index."""
-    first, waiting, n_waiting = 0, [], 0
-    for batch in batches:
-        if np.shape(batch)[1:] != (n_features,):
-            raise BinnedTableError(
-                f"A batch has shape {np.shape(batch)}; the first had {n_features} features."
-            )
-        waiting.append(batch)
-        n_waiting += len(batch)
-        if first + n_waiting > n_rows:
-            raise BinnedTableError(
-                f"The batches have more than n_rows={n_rows} rows; give their number."
-            )
-        if n_waiting >= _ROWS_AT_A_TIME:
-            rows = np.concatenate(waiting)
-            n_waiting %= _ROWS_AT_A_TIME
-            whole = len(rows) - n_waiting
-            for start in range(0, whole, _ROWS_AT_A_TIME):
-                yield first + start, rows[start : start + _ROWS_AT_A_TIME]
-            first, waiting = first + whole, [rows[whole:]]
-    if first + n_waiting != n_rows:
-        raise BinnedTableError(
-            f"The batches have {first + n_waiting} rows, n_rows is {n_rows}; give their number."
-        )
-    if n_waiting:
-        yield first, np.concatenate(waiting)
 
 
 class TrainingSet(ABC):

@@ -1,27 +1,21 @@
 """Command ``structboost warmup``, which compiles the code of training and prediction.
 
 The command trains on small synthetic problems through the public classes, so it compiles the code
-that they use.  ``--remove`` deletes compiled code of any fit, which pip would leave behind.
+that they use.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
-import pkgutil
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import joblib
 import numpy as np
 from scipy.sparse import csr_array
 
-import structboost
 from structboost import MulticlassTask, StructBoost, faces
 from structboost.decisions import Knapsack
 from structboost.errors import InterruptedFitWarning
@@ -29,7 +23,6 @@ from structboost.learners.active_feature import active_features
 from structboost.learners.registry import FAMILIES
 from structboost.objectives.registry import FORMULATIONS
 from structboost.progress import ProgressLine
-from structboost.runtime.compiled import cache_folders
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.registry import EXTRAS, is_installed
 
@@ -94,11 +87,6 @@ def add_arguments(subparsers: Any) -> None:
         "prediction need. Its cache is in NUMBA_CACHE_DIR, or beside the package.",
     )
     parser.add_argument(
-        "--remove",
-        action="store_true",
-        help="delete all that was compiled, as before `pip uninstall`, which leaves it",
-    )
-    parser.add_argument(
         "--jobs",
         type=_number_of_jobs,
         default=-1,
@@ -114,10 +102,7 @@ def _number_of_jobs(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> bool:
-    """Take all steps, with a line of progress, or delete compiled code."""
-    if options.remove:
-        sys.stdout.write(f"removed {_remove_compiled()} files of compiled code\n")
-        return True
+    """Take all steps, with a line of progress."""
     todo = steps()
     line = ProgressLine("compiled for", len(todo))
     parallel = joblib.Parallel(options.jobs, return_as="generator_unordered")
@@ -130,27 +115,6 @@ def run(options: argparse.Namespace) -> bool:
     finally:
         line.close()
     return True
-
-
-def _remove_compiled() -> int:
-    """Delete the compiled code of all modules from numba's cache and count the files."""
-    n_removed = 0
-    for folder in {folder for module in _modules() for folder in cache_folders(module)}:
-        # Each folder of the cache belongs to one folder of this package.
-        for path in [*folder.glob("*.nbi"), *folder.glob("*.nbc")]:
-            path.unlink(missing_ok=True)
-            n_removed += 1
-        with contextlib.suppress(OSError):  # it holds files of Python, or does not exist
-            folder.rmdir()
-    return n_removed
-
-
-def _modules() -> list[ModuleType]:
-    modules = []
-    for module in pkgutil.walk_packages(structboost.__path__, "structboost."):
-        with contextlib.suppress(ImportError):  # modules of packages that are not installed
-            modules.append(importlib.import_module(module.name))
-    return modules
 
 
 def _take(name: str) -> str:

@@ -3,10 +3,7 @@
 import io
 import json
 import os
-import signal
 import stat
-import subprocess
-import sys
 import tracemalloc
 import zipfile
 
@@ -15,7 +12,7 @@ import pytest
 
 from structboost import StructBoostClassifier, load_model
 from structboost.errors import ModelFileError
-from structboost.files.atomic_write import whole_file, whole_folder, write_whole
+from structboost.files.atomic_write import whole_file, write_whole
 from structboost.segmentation.segmenter import Segmenter
 from tests.helpers.damaged_files.archives import (
     array_of,
@@ -41,38 +38,6 @@ def test_saving_keeps_the_mode_of_a_file_and_gives_a_new_one_that_of_the_umask(t
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
     assert (tmp_path / "new").read_bytes() == b"2"
-
-
-@pytest.mark.slow
-@POSIX
-def test_the_next_save_removes_what_a_killed_one_left_but_not_what_is_being_written(tmp_path):
-    program = (
-        "import sys, time\n"
-        "from structboost.files.atomic_write import whole_file, whole_folder\n"
-        "with whole_file(sys.argv[1] + '/file') as file, "
-        "whole_folder(sys.argv[1] + '/folder') as folder:\n"
-        "    (folder / 'codes').write_bytes(b'1')\n"
-        "    file.write(b'1'); file.flush(); print('ready', flush=True); time.sleep(60)\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    (tmp_path / ".file.of-the-user").write_bytes(b"stays")
-    write_whole(tmp_path / "file", b"2")
-    assert len(list(tmp_path.iterdir())) == 4
-    process.send_signal(signal.SIGKILL)
-    process.wait(10)
-    process.stdout.close()
-    write_whole(tmp_path / "file", b"3")
-    with whole_folder(tmp_path / "folder") as folder:
-        (folder / "codes").write_bytes(b"3")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".file.of-the-user",
-        "file",
-        "folder",
-    ]
-    assert (tmp_path / "file").read_bytes() == (tmp_path / "folder" / "codes").read_bytes() == b"3"
 
 
 def test_a_file_that_fails_leaves_the_old_one(tmp_path):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -73,28 +70,3 @@ def test_ctrl_c_ends_it(step, monkeypatch, capsys):
     assert "structboost warmup: interrupted; code compiled by now stays in the cache.\n" in (
         capsys.readouterr().err
     )
-
-
-COMPILE_AND_REMOVE = """
-import numpy as np
-from structboost.cli import main
-from structboost.inference.tours import _length
-assert _length(np.ones((3, 3)), np.arange(3)) == 3.0
-main(["warmup", "--remove"])
-"""
-
-
-@pytest.mark.slow
-def test_compiled_code_is_removed_and_nothing_else(tmp_path):
-    other = tmp_path / "numpy" / "other.nbi"
-    other.parent.mkdir()
-    other.touch()
-    found = subprocess.run(
-        [sys.executable, "-c", COMPILE_AND_REMOVE],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout == "removed 2 files of compiled code\n"
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [other]
