@@ -140,7 +140,7 @@ def _of_init(cls: type) -> tuple[inspect.Parameter, ...]:
 
 
 def names_calls(cls: type[T]) -> type[T]:
-    """Make the constructor and ``set_params`` of an estimator answer unknown names."""
+    """Make the constructor and ``set_params`` of an estimator suggest names for unknown ones."""
     decorated: Any = names_parameters(cls)
     # scikit-learn reads the signature anew for each get_params.
     decorated._get_param_names = classmethod(lambda of: list(_names(of)))  # type: ignore[arg-type]
