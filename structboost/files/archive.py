@@ -331,16 +331,10 @@ class ArchiveFormat:
         ValueError
             As ``error``, if the file has another format or version, or is damaged.
         """
-        with self._members(path) as (header, members):
-            return self._checked(header, members)
-
-    def header(self, path: PathName) -> Header:
-        """Read the header of a file, without its arrays and without comparing checksums.
-
-        Errors are those of :meth:`read`.
-        """
-        with self._members(path) as (header, _):
-            return header
+        file = regular_file(path, self.what, self.error)
+        with self.damage(path), file.open("rb") as stream:
+            most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(file).st_size)
+            return self._content(stream, most_bytes, path)
 
     @contextmanager
     def opened(self, path: PathName) -> Iterator[tuple[Header, Arrays]]:
@@ -354,8 +348,8 @@ class ArchiveFormat:
 
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
         """Decode bytes of :meth:`to_bytes`, with ``name`` for errors."""
-        with self.damage(name), _loaded(io.BytesIO(content), _ALWAYS_ALLOWED) as members:
-            return self._checked(self._header(members, name), members)
+        with self.damage(name):
+            return self._content(io.BytesIO(content), _ALWAYS_ALLOWED, name)
 
     @contextmanager
     def damage(self, path: PathName) -> Iterator[None]:
@@ -374,48 +368,31 @@ class ArchiveFormat:
                 f"{path} is not a {self.what}, or is damaged ({kind}{error}); {self.remedy}."
             ) from error
 
-    @contextmanager
-    def _members(self, path: PathName) -> Iterator[tuple[Header, Any]]:
-        """Open a file, with its header and its arrays, which are read when they are used."""
-        file = regular_file(path, self.what, self.error)
-        with self.damage(path):
-            most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(file).st_size)
-            with file.open("rb") as stream, _loaded(stream, most_bytes) as members:
-                yield self._header(members, path), members
-
-    def _header(self, members: Any, path: PathName) -> Header:
-        header: Header = json.loads(members[_HEADER].tobytes().decode())
-        if not isinstance(header, dict):
-            raise DamagedFileError("its header is not an object")
-        format_name, version = header["format"], header["version"]
-        if format_name != self.name:
-            raise self.error(
-                f"{path} is a file of the format {format_name!r:.60}, not a {self.what}; load it "
-                f"with the class that wrote it."
-            )
-        if version != self.version:
-            raise self.error(
-                f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
-                f"reads version {self.version}. Update structboost, or {self.remedy}."
-            )
-        return header
-
-    def _checked(self, header: Header, members: Any) -> tuple[Header, Arrays]:
-        names = set(members.files) - {_HEADER}
-        expected, schema = header.pop(_CHECKSUM), self.schema(header, names)
-        arrays = {name: members[name] for name in names}
+    def _content(self, file: IO[bytes], most_bytes: int, path: PathName) -> tuple[Header, Arrays]:
+        """Read header and arrays, whose total size is limited."""
+        with np.load(file, allow_pickle=False) as members:
+            if sum(info.file_size for info in members.zip.infolist()) > most_bytes:
+                raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
+            header: Header = json.loads(members[_HEADER].tobytes().decode())
+            if not isinstance(header, dict):
+                raise DamagedFileError("its header is not an object")
+            format_name, version = header["format"], header["version"]
+            if format_name != self.name:
+                raise self.error(
+                    f"{path} is a file of the format {format_name!r:.60}, not a {self.what}; load "
+                    "it with the class that wrote it."
+                )
+            if version != self.version:
+                raise self.error(
+                    f"{path} is a {self.what} of format version {version!r:.20}; this structboost "
+                    f"reads version {self.version}. Update structboost, or {self.remedy}."
+                )
+            names = set(members.files) - {_HEADER}
+            expected, schema = header.pop(_CHECKSUM), self.schema(header, names)
+            arrays = {name: members[name] for name in names}
         if expected != _checksum(header, arrays):
             raise DamagedFileError("its checksum does not fit its content")
         return header, checked_arrays(schema, arrays)
-
-
-@contextmanager
-def _loaded(file: IO[bytes], most_bytes: int) -> Iterator[Any]:
-    """Open the arrays of a zip by their names, within the limit of their total size."""
-    with np.load(file, allow_pickle=False) as members:
-        if sum(info.file_size for info in members.zip.infolist()) > most_bytes:
-            raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
-        yield members
 
 
 def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, AnyArray]) -> None:

@@ -7,7 +7,7 @@ held-out examples best.  It distinguishes models before their outputs change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -79,7 +79,6 @@ class StructuredScorer:
     """Scorer ``scorer(estimator, X, y)`` that :func:`structured_scorer` makes."""
 
     score: str | Callable[..., float]
-    arguments: Mapping[str, Any]
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the score of predictions, of which a larger one is better."""
@@ -88,21 +87,20 @@ class StructuredScorer:
         if not isinstance(face, HasOutputsForMetrics):
             if isinstance(self.score, str):
                 return float(get_scorer(self.score)(estimator, X, y, **weights))
-            return float(self.score(y, estimator.predict(X), **self.arguments, **weights))
+            return float(self.score(y, estimator.predict(X), **weights))
         true, predicted, of_outputs = face.outputs_for_metrics(
             y, estimator.predict(X), sample_weight
         )
         if of_outputs is not None:
             weights = {"sample_weight": of_outputs}
         if not isinstance(self.score, str):
-            return float(self.score(true, predicted, **self.arguments, **weights))
+            return float(self.score(true, predicted, **weights))
         with_predictions = _WithPredictions(estimator, face.classes_, predicted)
         return float(get_scorer(self.score)(with_predictions, X, true, **weights))
 
     def __repr__(self) -> str:
-        name = self.score if isinstance(self.score, str) else self.score.__name__
-        more = "".join(f", {key}={value!r}" for key, value in self.arguments.items())
-        return f"structured_scorer({name!r}{more})"
+        name = self.score if isinstance(self.score, str) else shown(self.score)
+        return f"structured_scorer({name!r})"
 
 
 class _WithPredictions(ClassifierMixin, BaseEstimator):
@@ -134,7 +132,7 @@ def _last_step(estimator: Any) -> Any:
             return estimator
 
 
-def structured_scorer(score: Any = "f1_micro", **arguments: Any) -> StructuredScorer:
+def structured_scorer(score: Any = "f1_micro") -> StructuredScorer:
     """Make a scorer that takes lists of labels, and tags of sequences.
 
     Scorers of scikit-learn take arrays: one label, or a row of 0 and 1, for each sample.  This one
@@ -147,8 +145,6 @@ def structured_scorer(score: Any = "f1_micro", **arguments: Any) -> StructuredSc
     score : str or callable
         Name of a scorer of scikit-learn, such as ``"f1_micro"``, ``"accuracy"`` or
         ``"jaccard_samples"``, or a metric ``score(y_true, y_pred)``, of which more is better.
-    **arguments
-        Further arguments of a metric.
 
     Returns
     -------
@@ -159,7 +155,7 @@ def structured_scorer(score: Any = "f1_micro", **arguments: Any) -> StructuredSc
     Raises
     ------
     TypeError, ValueError
-        If there is no such scorer, or a name has further arguments.
+        If there is no such scorer.
 
     Examples
     --------
@@ -178,17 +174,12 @@ def structured_scorer(score: Any = "f1_micro", **arguments: Any) -> StructuredSc
     """
     if isinstance(score, str):
         _named_scorer(score)
-        if arguments:
-            raise ValueError(
-                f"structured_scorer has {shown(score)} and {', '.join(arguments)}; give a metric, "
-                "such as sklearn.metrics.f1_score, with further arguments."
-            )
     elif not callable(score):
         raise TypeError(
             f"score is {shown(score)}; give the name of a scorer of scikit-learn, or a metric "
             "score(y_true, y_pred)."
         )
-    return StructuredScorer(score, arguments)
+    return StructuredScorer(score)
 
 
 def _named_scorer(name: str) -> Any:

@@ -97,13 +97,14 @@ class RunCheckpoint:
         """Bring columns and weights to the state in the file and return it, or None without one."""
         if not Path(self._path).exists():
             return None
-        with self._format.opened(self._path) as (header, arrays):
-            n_rounds = len(header["history"])
-            if n_rounds > max_rounds:
-                raise CheckpointError(
-                    f"The checkpoint {self._path} holds {n_rounds} rounds, but max_rounds is "
-                    f"{max_rounds}; give max_rounds={n_rounds} or more, or {_REMEDY}."
-                )
+        header, arrays = self._format.read(self._path)
+        n_rounds = len(header["history"])
+        if n_rounds > max_rounds:
+            raise CheckpointError(
+                f"The checkpoint {self._path} holds {n_rounds} rounds, but max_rounds is "
+                f"{max_rounds}; give max_rounds={n_rounds} or more, or {_REMEDY}."
+            )
+        try:
             self._columns.restore(header, below("columns/", arrays), kinds)
             for family in self._columns.families.values():
                 family.skip_rounds(n_rounds)
@@ -117,6 +118,10 @@ class RunCheckpoint:
             )
             stages = [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
             return _restored_state(header, stages, self._weighted.primal)
+        except DamagedFileError as error:
+            raise CheckpointError(
+                f"{self._path} is not a checkpoint of this run, or is damaged: {error}; {_REMEDY}."
+            ) from error
 
     def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
         """Names, types and shapes of the arrays of a checkpoint of this run."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost.errors import InterruptedFitWarning, UncertifiedWarning, warn_user
-from structboost.training.columns import ColumnWeights
+
+if TYPE_CHECKING:
+    from structboost.training.columns import ColumnWeights
 
 Record = dict[str, Any]
 
