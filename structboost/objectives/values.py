@@ -143,7 +143,7 @@ class ExponentialLoss(L1LogLoss):
     ----------
     C, tol, exact, pricing, columns_per_channel, engine, callbacks : optional
         As in :class:`L1LogLoss`.
-    checkpoint : str, path or Checkpoint, optional
+    checkpoint : str or path, optional
         File to write the run to.  If it exists, ``fit`` resumes from it.
     """
 
@@ -170,7 +170,7 @@ class Hinge(ExponentialLoss):
     ----------
     C, tol, exact, pricing, columns_per_channel, engine, callbacks : optional
         As in :class:`L1LogLoss`.
-    checkpoint : str, path or Checkpoint, optional
+    checkpoint : str or path, optional
         File to write the run to.  If it exists, ``fit`` resumes from it.
     formulation : {"auto", "one_slack", "m_slack"}
         Program that is solved for the hinge, with the same optimum.  ``"auto"`` takes the one that
