@@ -13,7 +13,6 @@ from typing import Any, Self
 from structboost._typing import PathName, override
 from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task
-from structboost.errors import InterruptedFitWarning, warn_user
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
@@ -248,7 +247,7 @@ class StructBoost(Trainer):
         SolverError
             If a restricted master cannot be solved.
         KeyboardInterrupt
-            On Ctrl-C before the first round has ended.
+            On Ctrl-C before the first round has ended, or while C is chosen.
 
         Warns
         -----
@@ -259,9 +258,7 @@ class StructBoost(Trainer):
         ConstantPredictionWarning
             If one output is predicted for all examples, whose true outputs differ.
         InterruptedFitWarning
-            On Ctrl-C later.  The model is that of the last complete round.  Before the fit with the
-            chosen C is complete, it is the best model of the path, which was trained on a part of
-            the examples.
+            On Ctrl-C later.  The model is that of the last complete round.
         """
         X, Y = by_position(X), by_position(Y)
         trainer: StructBoost = without_objective(self)
@@ -560,10 +557,7 @@ def _fit_choosing(
     folds: Sequence[Fold] | None,
     score: Score | None,
 ) -> None:
-    """Choose C and weak learners on folds, then fit.
-
-    If the fit is interrupted, the model of the choice remains.
-    """
+    """Choose C and weak learners on folds, then fit."""
     with_C = copy(trainer)
     with_C.C = 1.0
     plan = with_C._plan()
@@ -586,24 +580,6 @@ def _fit_choosing(
     finally:
         progress.close()
     with_C.C, with_C.weak_learner = chosen.C, chosen.weak_learner
-    with_C._keeps_only_whole = chosen.model is not None
-    is_whole = False
-    try:
-        if not chosen.interrupted:
-            _fit([with_C], X, Y, sample_weight)
-            is_whole = not with_C.interrupted_
-    except KeyboardInterrupt:
-        if chosen.model is None:
-            raise
-    if not is_whole and chosen.model is not None:
-        warn_user(
-            f"Training was interrupted; the model is that of C = {chosen.C:.4g}, the best so far, "
-            "trained on a part of the examples.",
-            InterruptedFitWarning,
-        )
-        with_C.model_, with_C.history_ = chosen.model, chosen.history
-        with_C.objective_, with_C.C_ = chosen.history[-1]["primal"], chosen.C
-        with_C.interrupted_, with_C.ending_ = True, "interrupted"
-        with_C.temperature_ = with_C.held_out_loss_ = None
+    _fit([with_C], X, Y, sample_weight)
     trainer.__dict__.update(fitted_attributes(with_C))
     trainer.C_path_, trainer.C_path_end_ = chosen.records, chosen.end

@@ -20,7 +20,6 @@ import numpy as np
 from structboost.contract.calls import WITHOUT_HINGE
 from structboost.errors import EmptyModelWarning, examples_numbered, warn_user
 from structboost.learners.registry import WeakLearners
-from structboost.model.ensemble import Ensemble
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
@@ -69,23 +68,14 @@ class ChosenC:
         ``columns``, ``rounds`` (means over the folds) and ``seconds``.
     best : dict or None
         The record of the model, or None if no column has an edge.
-    model : Ensemble or None
-        The model of the first fold at ``C``.
-    history : list of dict
-        Records of its rounds.
     end : str
         Reason why the path of these weak learners ended.
-    interrupted : bool
-        Whether Ctrl-C ended the path.
     """
 
     weak_learner: WeakLearners
     records: list[Record] = field(default_factory=list)
     best: Record | None = None
-    model: Ensemble | None = None
-    history: list[Record] = field(default_factory=list)
     end: str = ""
-    interrupted: bool = False
 
     @property
     def C(self) -> float:
@@ -109,21 +99,16 @@ def choose_C(
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C before the end of the first C.
+        On Ctrl-C.
     """
     chosen = ChosenC(weak_learners[0])
     with deferred_interrupts(), one_blas_thread():
-        try:
-            for weak_learner in weak_learners:
-                candidate = replace(plan, weak_learner=weak_learner)
-                with ExitStack() as resources:
-                    _follow(_FoldFits(candidate, folds, resources, score), chosen, report)
-                if any(not record["loss"] for record in chosen.records):
-                    break
-        except KeyboardInterrupt:
-            if chosen.model is None:
-                raise
-            chosen.interrupted, chosen.end = True, "Ctrl-C was pressed"
+        for weak_learner in weak_learners:
+            candidate = replace(plan, weak_learner=weak_learner)
+            with ExitStack() as resources:
+                _follow(_FoldFits(candidate, folds, resources, score), chosen, report)
+            if any(not record["loss"] for record in chosen.records):
+                break
     return chosen
 
 
@@ -138,7 +123,6 @@ def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
 
     def keep(record: Record) -> None:
         if to_beat is None or is_better(record, to_beat, by=_CLEARLY):
-            chosen.model, chosen.history = fits.first_model()
             chosen.weak_learner, chosen.best = fits.weak_learner, record
 
     path.follow(upwards(rounded(smallest * FACTOR)), fits.fit, keep)
@@ -201,11 +185,6 @@ class _FoldFits:
         if self._rounds >= _ROUNDS * self._plan.max_rounds:
             return "the rounds are used up"
         return ""
-
-    def first_model(self) -> tuple[Ensemble, list[Record]]:
-        """Return the model of the first fold, and its records."""
-        loop = self._loops[0]
-        return loop.final_model({}), loop.state.history
 
     def _run(self, fold: Fold, loop: Loop) -> None:
         with examples_numbered(fold.rows):

@@ -17,7 +17,6 @@ from structboost import (
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import best_outputs
 from structboost.decisions import (
-    AcyclicPath,
     Choose,
     Decision,
     DecisionInput,
@@ -135,21 +134,6 @@ def test_wrong_costs_and_solver_errors_name_the_instance():
         task = PredictThenOptimizeTask(lambda c, z=decision: z, n_items=ROUTES.n_items)
         with pytest.raises(TaskError, match=said):
             task.best_decisions(X, costs)
-
-
-def test_wrong_arguments_of_the_decision_task_are_named():
-    for message, problem, settings in (
-        ("problem is 3", 3, {}),
-        ("problem is <class", Choose, {}),
-        ("has 5 items, and there are 6 costs", Choose(5, 2), {"n_items": 6}),
-        ("n_items is None", cheapest_route, {}),
-        ("choose one of", ROUTES, {"features": "nodes"}),
-    ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            PredictThenOptimizeTask(problem, **settings)
-    with pytest.raises(TypeError, match="solve is 3"):
-        SolvedBy(3)
-    assert PredictThenOptimizeTask(AcyclicPath([(0, 1)], 0, 1)).kinds["instance"].n_channels == 1
 
 
 def wrong_below_zero(costs):

@@ -14,11 +14,7 @@ import numpy as np
 import pytest
 
 from structboost import (
-    BinnedTable,
-    MulticlassTask,
-    StructBoost,
     load_model,
-    save_report,
 )
 from structboost.errors import ModelFileError
 from structboost.files.atomic_write import (
@@ -30,8 +26,6 @@ from structboost.files.atomic_write import (
     whole_file,
     write_whole,
 )
-from structboost.tracking import VideoWriter
-from structboost.vision.images import ImageFileError, read_photograph
 from tests.battery.behaviours_of_state import _load
 from tests.battery.checked_face import Face
 from tests.battery.table_of_faces import all_faces
@@ -160,57 +154,6 @@ def test_a_file_that_allows_no_writing_is_refused(tmp_path, monkeypatch):
     assert (tmp_path / "file").read_bytes() == b"old"
 
 
-@NO_ROOT
-def test_a_read_only_folder_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(PermissionError, match="cannot be written"):
-        write_whole(tmp_path / "file", b"")
-
-
-@POSIX
-def test_checkpoints_and_reports_refuse_pipes_before_they_work(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    trainer = StructBoost(MulticlassTask(2), C=10, max_rounds=2, checkpoint=tmp_path / "pipe")
-    with pytest.raises(FileExistsError, match="not a regular file"):
-        trainer.fit(X, Y)
-
-    class Unused:
-        def fit(self):
-            raise AssertionError
-
-        history_ = ()
-
-        @property
-        def objective_(self):
-            raise AssertionError
-
-    with pytest.raises(FileExistsError, match="not a regular file"):
-        save_report(tmp_path / "pipe", Unused())
-
-
-@POSIX
-def test_tables_videos_and_pictures_name_a_bad_path_before_they_work(tmp_path):
-    os.mkfifo(tmp_path / "pipe.png")
-    (tmp_path / "file").write_bytes(b"")
-    for path, error, message in (
-        (tmp_path / "file", FileExistsError, "exists already"),
-        (tmp_path / "pipe.png", FileExistsError, "exists already"),
-        (tmp_path / "no" / "table", FileNotFoundError, "a folder that exists"),
-        (tmp_path / "file" / "table", NotADirectoryError, "a folder that exists"),
-        (b"table", TypeError, "path is b'table'"),
-        ("", ValueError, "path is empty"),
-    ):
-        with pytest.raises(error, match=message):
-            BinnedTable.from_array(path, np.full((2, 2), np.inf))
-    for path in (b"video.mp4", None, 3):
-        with pytest.raises(TypeError, match="give the path of a file"):
-            VideoWriter(path)
-        with pytest.raises(TypeError, match="give the path of a file"):
-            BinnedTable.open(path)
-    with pytest.raises(ImageFileError, match="is a pipe, a device or the like"):
-        read_photograph(tmp_path / "pipe.png")
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -223,20 +166,6 @@ def test_a_target_that_can_be_written_is_left_as_it_is(tmp_path):
     assert (tmp_path / "old").read_text() == "old"
 
 
-def test_targets_that_cannot_be_written_are_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    for path, message in (
-        (tmp_path, "is a folder; give the name of a file"),
-        (tmp_path / "none" / "x", "give a path in a folder that exists"),
-        (tmp_path / "file" / "x", "give a path in a folder that exists"),
-        (Path("/dev/null"), "not a regular file"),
-        (tmp_path / ("x" * 300), "cannot be written"),
-    ):
-        with pytest.raises(OutputError, match=rf"^--json .*{message}"):
-            check_writable(path, "--json")
-    assert names(tmp_path) == ["file"]
-
-
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_read_only_disk_is_detected_by_writing(number, tmp_path, monkeypatch):
     """Permissions say nothing of read-only disks, and root has them all."""
@@ -247,12 +176,6 @@ def test_read_only_disk_is_detected_by_writing(number, tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "open", refuses)
     with pytest.raises(OutputError, match=os.strerror(number)):
         check_writable(tmp_path / "x")
-
-
-def test_a_target_behind_a_link_is_what_is_checked(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "none" / "x")
-    with pytest.raises(OutputError, match="none/x cannot be written"):
-        check_writable(tmp_path / "link")
 
 
 def test_inputs_are_not_overwritten_under_any_name(tmp_path, monkeypatch):

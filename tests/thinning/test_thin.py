@@ -260,9 +260,6 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(case):
     [
         ({"y": ["ant"] * 3}, r"y has shape \(3,\); give a label for each of 200 rows"),
         ({"y": ["dog"] + ["ant"] * 199}, r"y\[0\] is 'dog', which is no class of the model"),
-        ({"margin": -1.0}, "margin is -1.0"),
-        ({"n_trees": 0}, "n_trees is 0"),
-        ({"tol": 1.5}, "tol is 1.5"),
         ({"model": partial(RandomForestRegressor, 5)}, "give a fitted classifier of LightGBM"),
         ({"model": lambda: make_pipeline(histograms())}, "last step of a Pipeline"),
         *(

@@ -18,9 +18,7 @@ from structboost import (
     StructBoostClassifier,
     StructBoostRanker,
 )
-from structboost.contract.calls import mean_loss
-from structboost.errors import EmptyModelWarning, InterruptedFitWarning
-from structboost.model.ensemble import model_predictions
+from structboost.errors import EmptyModelWarning
 from structboost.objectives.stage_wise import StageWise
 from structboost.selection import Fold, held_out
 from structboost.selection.folds import random_folds, split_rows
@@ -176,9 +174,6 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
             measured = [HeldOut(loss, loss, is_constant=False)]
             return Trial(measured, {"weak_learner": self.weak_learner})
 
-        def first_model(self):
-            return object(), []
-
     monkeypatch.setattr("structboost.training.choice_of_c._FoldFits", Told)
     found = choose_C(chooser(C=1.0)._plan(), list(losses), [], lambda text: None)
     assert (found.weak_learner, found.C) == (chosen[0], pytest.approx(chosen[1], rel=0.01))
@@ -263,24 +258,13 @@ def test_rankers_hold_out_queries_or_items():
         assert len(single.C_path_[0]["losses"]) == 5
 
 
-@pytest.mark.slow
-def test_ctrl_c_keeps_the_best_model_of_the_path():
+def test_ctrl_c_while_c_is_chosen_leaves_no_model():
     task = PressingTask(3)
-    whole = chooser(task).fit(MADE, LABEL)
-    n_passes = task.passes
-    fold = random_folds(MADE, LABEL)[0]
-    for left in (1, n_passes // 3):
-        task.passes, task.at = 0, n_passes - left
-        trainer = chooser(task)
-        with pytest.warns(InterruptedFitWarning, match="the best so far"):
-            trainer.fit(MADE, LABEL)
-        assert trainer.interrupted_
-        (record,) = [r for r in trainer.C_path_ if trainer.C_ == r["C"]]
-        surrogates = [r["surrogate"] for r in trainer.C_path_ if r["columns"]]
-        assert record["surrogate"] == min(surrogates)
-        predicted = model_predictions(task, trainer.model_, fold.held_X)
-        assert mean_loss(task, fold.held_Y, predicted) == record["losses"][0]
-    assert len(trainer.C_path_) <= len(whole.C_path_)
+    task.at = 10
+    trainer = chooser(task)
+    with pytest.raises(KeyboardInterrupt, match="before it had a model"):
+        trainer.fit(MADE, LABEL)
+    assert not hasattr(trainer, "model_")
 
 
 @pytest.mark.slow
