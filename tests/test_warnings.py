@@ -111,22 +111,9 @@ HALVES = np.linspace(0.5, 1.0, 240)
     ],
     ids=["classifier", "weights", "label sets", "trainer"],
 )
-def test_one_output_that_is_the_optimum_of_the_hinge_is_said_to_be_with_what_to_write(fit):
-    with pytest.warns(ConstantPredictionWarning, match="That is the optimum") as told:
+def test_one_output_by_the_hinge_is_warned_of_with_what_to_write(fit):
+    with pytest.warns(ConstantPredictionWarning, match="whatever C .* objective='log_loss'"):
         fit()
-    message = str(told[-1].message)
-    assert "whatever C" in message
-    assert "objective='log_loss'" in message
-    assert "larger C" not in message
-    assert "loss='hamming'" in message
-
-
-def test_one_output_of_a_small_C_is_not_said_to_be_the_optimum():
-    rare = np.where(np.arange(240) % 10 == 0, np.sign(NOISY_X[:, 0]) > 0, 2).astype(int)
-    features = np.column_stack((NOISY_X, 3.0 * (rare == 0), 3.0 * (rare == 1)))
-    with pytest.warns(ConstantPredictionWarning, match="a larger C") as told:
-        StructuredSVM(MulticlassTask(3), C=1e-3).fit(features, rare)
-    assert "optimum" not in str(told[-1].message)
 
 
 @pytest.mark.slow

@@ -485,34 +485,19 @@ WITHOUT_HINGE = (
 Scorer = Callable[[Sequence[Any]], StackedParts]
 
 
-def warn_of_one_output(
-    task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    scores_of: Scorer,
-    is_optimum: Callable[[], bool] | None = None,
-) -> None:
+def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> None:
     """Warn if a model predicts one output for all examples, whose true outputs differ.
 
-    ``scores_of(X)`` returns the scores of the model.  If ``is_optimum()``, no weights have a
-    smaller loss than none, whatever C, and the ConstantPredictionWarning adds this.
+    ``scores_of(X)`` returns the scores of the model.
     """
     X, Y = by_position(X), by_position(Y)
     if not predicts_one_output(task, X, Y, scores_of):
         return
-    remedy = (
-        "Use more rounds, a larger C, or features that separate the outputs, or give the "
-        "examples of rare outputs larger weights."
-    )
-    if is_optimum is not None and is_optimum():
-        remedy = (
-            "That is the optimum: hardly any weights have a smaller hinge of this loss than none, "
-            "whatever C.  So it is where no output of an input is more probable than all others "
-            f"together.  {WITHOUT_HINGE}"
-        )
     warn_user(
-        "The model predicts one output for all training examples, whose true outputs "
-        f"differ.  {remedy}",
+        "The model predicts one output for all training examples, whose true outputs differ.  Use "
+        "more rounds, a larger C, or features that separate the outputs, or give the examples of "
+        "rare outputs larger weights.  By the hinge, one output is the optimum whatever C where no "
+        f"output of an input is more probable than all others together.  {WITHOUT_HINGE}",
         ConstantPredictionWarning,
     )
 

@@ -52,8 +52,6 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
         Relative gap ``(primal - bound) / primal`` at which training stops.
     max_epochs : int
         Maximum number of exact passes, each of which visits every example once.
-    average : bool
-        Whether exact passes use weighted means of the weights, or the newest weights.
     class_weight : dict, "balanced" or None
         Weight of the classes in the mean loss.
     categorical_features : "from_dtype", None, or array-like of bool, int or str
@@ -95,7 +93,6 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
     C: float = 1.0
     tol: float = 1e-3
     max_epochs: int = 1000
-    average: bool = True
     class_weight: Any = None
     categorical_features: Any = FROM_DTYPE
     random_state: Any = None
@@ -144,7 +141,6 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
             C=self.C,
             tol=self.tol,
             max_epochs=self.max_epochs,
-            average=self.average,
             random_state=self.random_state,
             verbose=self.verbose,
         ).fit(X, outputs, sample_weight=weights)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from structboost.faces.recipe import Recipe
 from structboost.faces.stage_wise import StageWise
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners
-from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.objectives.base import Formulation
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.values import (
@@ -30,7 +28,6 @@ from structboost.runtime.called_class import MORE
 from structboost.training.boosting import AUTO
 from structboost.validation import (
     check_common_parameters,
-    checked_number,
     checked_positive,
     checked_whole_number,
     is_same,
@@ -187,12 +184,6 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
             f"weak_learner is {shown(learners)}, and objective='svm' fits one linear function; "
             "leave weak_learner out, or write objective='hinge' to boost weak learners."
         )
-    ratio = getattr(objective, "l1_ratio", 0.0)
-    if not 0 <= checked_number(ratio, "l1_ratio", "a number from 0 to below 1") < 1:
-        raise ValueError(
-            f"l1_ratio is {shown(ratio)}; give a number from 0 to below 1, or write "
-            "objective='l1_log_loss' for an l1 norm alone."
-        )
     face._check_parameters()
     return objective
 
@@ -214,8 +205,6 @@ def _remedy(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return advice for a parameter that is not read."""
     if name == "formulation":
         return _OF_FORMULATION
-    if name == "l1_ratio":
-        return "leave it out, or write objective='log_loss', weak_learner='linear'."
     other = next(
         of
         for of in map(OBJECTIVES.__getitem__, choices)
@@ -280,8 +269,6 @@ def recipe_of(
         of_linear = {name: settings[name] for name in names}
         of_linear["max_epochs"] = settings["max_rounds"]
         of_linear["loss"] = "hinge" if isinstance(objective, SVM) else "log_loss"
-        if isinstance(objective, LogLoss):
-            of_linear["problem"] = partial(PrimalLikelihood, l1_ratio=float(objective.l1_ratio))
         of_linear |= dict(linear or {})
     elif objective.is_stage_wise:
         choices = StageWise(

@@ -30,9 +30,7 @@ class ShareBoostClassifier(BoostedClassifier):
         Family to choose from: the features, scaled to -1..1, or stumps over all thresholds.
         ``functools.partial(PatchFamily, image_shape=...)`` chooses templates of image patches.
     C : float
-        Weight of the loss against the regulariser; infinite for none.
-    regulariser : {"frobenius", "l1", "l1_linf"}
-        Norm of the weights that is penalised (:class:`structboost.objectives.Logistic`).
+        Weight of the loss against the squares of the weights; infinite for none.
     random_state : int, RandomState or None
         Seed for the held-out part.
 
@@ -41,7 +39,7 @@ class ShareBoostClassifier(BoostedClassifier):
     history_ : list of dict
         One record per round; the gap is None.
     objective_ : float
-        Mean loss (3) plus the regulariser.
+        Mean loss (3) plus the squares of the weights over C.
 
     Examples
     --------
@@ -58,13 +56,12 @@ class ShareBoostClassifier(BoostedClassifier):
     max_rounds: int = 100
     weak_learner: WeakLearners = "feature"
     C: float = 1e4
-    regulariser: str = "frobenius"
     taxonomy: Any = None
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         return self._plain_recipe(
-            Logistic(self.regulariser),
+            Logistic(),
             lambda _: FreeSign(),
             are_shared=True,
             tol=0.0,

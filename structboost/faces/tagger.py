@@ -103,11 +103,6 @@ class StructBoostTagger(TagPrediction):
         Scheme of chunks that predictions follow, which forbids its pairs of tags, such as I-PER
         after O in ``"iob2"``.  ``"auto"`` takes the scheme that all tags in training follow, if
         they do.  By default, scores alone decide.
-    transitions : {"all", "seen"}
-        Pairs of tags that have a weight: all of them, or those that ``y`` has, where others score
-        0.  ``"seen"`` is for hundreds of tags.  Then training takes a time for each token that is
-        proportional to the number of tags and pairs, not to the square of the tags.  It is read by
-        ``objective="log_loss"`` over one linear function of features of 0 and 1.
     outside_offset : float or "auto"
         Amount by which :meth:`predict` lowers the score of the tag O, which finds more chunks, or
         below 0 fewer.  0 leaves it as it is.  ``"auto"`` tries shifts from -1 to 1.5 on held-out
@@ -160,7 +155,6 @@ class StructBoostTagger(TagPrediction):
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
-    transitions: str = "all"
     outside_offset: float | str = AUTO
 
     _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
@@ -307,31 +301,17 @@ class StructBoostTagger(TagPrediction):
         takes_linear = is_open and checked_objective(self).name == LOG_LOSS
         objective = checked_parameters(self, "linear" if takes_linear else None)
         learners = "linear" if takes_linear else named_learners(self, objective)
-        is_linear = objective.fits_linear_function(learners)
-        checked_choice(self.transitions, "transitions", ("all", "seen"))
-        if self.transitions == "seen" and not (
-            reader.is_active and objective.name == LOG_LOSS and is_linear
-        ):
-            raise ValueError(
-                "transitions is 'seen', which only objective='log_loss' over one linear function "
-                "of features of 0 and 1 reads; leave it out."
-            )
         return objective, learners
 
     def _linear_settings(
-        self,
-        objective: Objective,
-        reader: TokenReader,
-        choose_offset: Any,
+        self, objective: Objective, reader: TokenReader, choose_offset: Any
     ) -> dict[str, Any]:
         """Return further parameters of the trainer of one linear function."""
         settings: dict[str, Any] = {"active": ["token"] if reader.is_active else ()}
         if not isinstance(objective, LogLoss):
             return settings
         if reader.is_active:
-            settings["problem"] = partial(
-                chain_problem, transitions=self.transitions, l1_ratio=float(objective.l1_ratio)
-            )
+            settings["problem"] = chain_problem
         return settings | {"on_held_out": choose_offset}
 
     @override
@@ -392,10 +372,7 @@ class StructBoostTagger(TagPrediction):
         words, offset = super()._summary(), self.outside_offset_
         if offset or ChunkTags.is_scheme(self.classes_):
             words += f", outside_offset {offset:.3g}"
-        if not getattr(objective_of(self), "l1_ratio", 0.0):
-            return words
-        n = sum(np.count_nonzero(self.model_.matrix(kind)) for kind in self.model_.members)
-        return words + f", {n} weights are not zero"
+        return words
 
     def _hold_out(
         self, sequences: list[int], groups: IntArray | None

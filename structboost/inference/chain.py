@@ -384,10 +384,6 @@ def log_sum_exp(values: FloatArray) -> float:
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
-# What differences leave of their terms, and probabilities differ from 1 by, where digits are lost.
-_LOST = 1e-6
-# Smaller fractions of the largest pair may be lost beside it.
-_LEAST_BASE = 1e-7
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
@@ -557,97 +553,6 @@ def sum_product(
                         arrived[k] += forward[t, j] * likely[t + 1, k]
                 for k in range(n_tags):
                     of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
-    return float(log_sum)
-
-
-@compiled
-def sum_product_of_pairs(
-    emissions: FloatArray,
-    pairs: tuple[IntArray, FloatArray, float, float],
-    space: Space,
-    of_tags: FloatArray,
-    of_pairs: FloatArray,
-) -> float:
-    """Compute the probabilities of one sequence where all but some pairs of tags score 0.
-
-    The time is proportional to the number of tags and listed pairs, for each token.
-
-    Parameters
-    ----------
-    emissions, of_tags, of_pairs
-        As for :func:`sum_product`, with one row of pairs.
-    pairs : tuple
-        Indices ``from * n_tags + to`` of the listed pairs, the exponentials of their scores, that
-        of the score 0, all divided by one factor, and the logarithm of the factor.
-    space : tuple
-        Result of :func:`space_of_sums`, to work in.
-
-    Returns
-    -------
-    log_sum : float
-        Logarithm of the sum, or NaN if numbers came near the ends of their range, or differences
-        lost digits.  Then nothing was added to ``of_pairs``.
-    """
-    listed, powers, base, shift = pairs
-    forward, likely, scales, arrived, backward = space[0], space[1], space[2], space[5], space[6]
-    n, n_tags = emissions.shape
-    if n == 0:
-        return 0.0
-    if base < _LEAST_BASE:
-        return np.nan
-    log_sum = shift * (n - 1)
-    for t in range(n):
-        largest = -np.inf
-        for k in range(n_tags):
-            largest = max(largest, emissions[t, k])
-        log_sum += largest
-        now, total, of_emissions = forward[t], 0.0, 0.0
-        for k in range(n_tags):
-            likely[t, k] = np.exp(emissions[t, k] - largest)
-            of_emissions += likely[t, k]
-            # The sums of a token are 1.
-            now[k] = base if t else 1.0
-        if t:
-            for p in range(len(listed)):
-                j, k = listed[p] // n_tags, listed[p] % n_tags
-                now[k] += forward[t - 1, j] * (powers[p] - base)
-        for k in range(n_tags):
-            now[k] = max(0.0, now[k]) * likely[t, k]
-            total += now[k]
-        # Subtracted numbers that leave less than this have lost digits.
-        lost = _LOST * base * of_emissions if t else 0.0
-        if not total > max(_SMALLEST, lost):
-            return np.nan
-        for k in range(n_tags):
-            now[k] /= total
-        scales[t] = total
-        log_sum += np.log(total)
-    together = np.zeros(len(listed))
-    for k in range(n_tags):
-        backward[k] = 1.0
-        of_tags[n - 1, k] = forward[n - 1, k]
-    for t in range(n - 2, -1, -1):
-        total = 0.0
-        for k in range(n_tags):
-            arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
-            total += arrived[k]
-        for j in range(n_tags):
-            backward[j] = base * total
-        for p in range(len(listed)):
-            j, k = listed[p] // n_tags, listed[p] % n_tags
-            backward[j] += arrived[k] * (powers[p] - base)
-            together[p] += forward[t, j] * arrived[k]
-        of_token = 0.0
-        for j in range(n_tags):
-            backward[j] = max(0.0, backward[j])
-            of_tags[t, j] = forward[t, j] * backward[j]
-            of_token += of_tags[t, j]
-            if not backward[j] < _LARGEST:
-                return np.nan
-        if not abs(of_token - 1.0) < _LOST:
-            return np.nan
-    for p in range(len(listed)):
-        of_pairs[0, listed[p]] += together[p] * powers[p]
     return float(log_sum)
 
 

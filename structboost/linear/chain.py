@@ -14,7 +14,6 @@ from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, slopes_of, space_of_pass
 from structboost.linear.designs import (
-    ElasticNet,
     FoldResult,
     LinearProblem,
     SameColumns,
@@ -37,8 +36,7 @@ class DualChain(LinearProblem):
 
     An output has the probability ``~ exp(score)``.  With ``c_i`` = C times the weight of example i,
     the primal is ``sum_i c_i (-log p(y_i)) + |w|^2 / 2``, the dual ``sum_i c_i H(p_i) - |w(p)|^2 /
-    2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  With an l1 norm the
-    penalty is an :class:`.ElasticNet`, and the dual has its conjugate at w(p).  The dual
+    2`` with ``w(p) = sum_i c_i (features of y_i - those expected by p_i)``.  The dual
     distributions p_i are stored by their probabilities of tags and of pairs of tags, and a lower
     bound of their entropies H, by concavity; so the bound on the primal is certified.  Pairs are
     summed over each sequence.
@@ -55,8 +53,6 @@ class DualChain(LinearProblem):
         Weights of the examples, which sum to 1.
     active : collection of str
         ``["token"]``.
-    l1_ratio : float
-        As for :class:`.ElasticNet`.
     random_state : int, RandomState or None
         Seed for the order of the examples.  None is a fixed seed, too.
 
@@ -79,11 +75,9 @@ class DualChain(LinearProblem):
         example_weights: FloatArray,
         *,
         active: Collection[str],
-        l1_ratio: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.task: Task = task
-        self._penalty = ElasticNet(l1_ratio)
         stack = stacked(task, X)
         self._starts = starts = stack.offsets["token"]
         self._sequences = sequences_of(task, X, Y, starts, np.zeros(len(Y)))
@@ -114,8 +108,6 @@ class DualChain(LinearProblem):
         )
         self._space = space_of_pass(starts, n_tags)
         self._weights = [np.zeros((len(values), n_tags)), np.zeros((1, n_tags**2))]
-        # With an l1 norm, the sums of features whose shrunk form the weights are.
-        self._slopes = [of.copy() for of in self._weights] if l1_ratio else self._weights
         # Distributions certain of the true tags, whose weights are zero.
         self._duals = (
             np.zeros((len(tags), n_tags)), np.zeros((n, n_tags**2)), np.zeros(n),
@@ -130,9 +122,8 @@ class DualChain(LinearProblem):
     def begin(self, C: float) -> None:
         self._sequences[2][:] = C * self._example_weights
         if self._C:
-            for slopes in self._slopes:
-                slopes *= C / self._C
-            self._shrink()
+            for weights in self._weights:
+                weights *= C / self._C
         self._C = C
         self.primal, self.bound = np.inf, -np.inf
 
@@ -161,21 +152,10 @@ class DualChain(LinearProblem):
         table = sparse.csr_array(
             (values[features], features, starts), (len(of_tokens), len(values))
         )
-        slopes, self._slopes[1][0] = self._slopes[0], of_pairs.sum(axis=0)
-        slopes[:] = table.T @ of_tokens
-        slopes[len(values) - 1 - vectors.shape[1] : -1] = vectors.T @ of_tokens
-        slopes[-1] = of_tokens.sum(axis=0)
-        self._shrink()
-
-    def _by_kind(self) -> Any:
-        """Return weights and slopes of tokens, then of pairs, and the scales of the penalty."""
-        return zip(self._weights, self._slopes, (self._tokens[2][:, None], 1.0), strict=True)
-
-    def _shrink(self) -> None:
-        """Set the weights by their slopes."""
-        if self._penalty.l1_ratio:
-            for weights, slopes, scale in self._by_kind():
-                weights[:] = self._penalty.best(slopes, scale)
+        weights, self._weights[1][0] = self._weights[0], of_pairs.sum(axis=0)
+        weights[:] = table.T @ of_tokens
+        weights[len(values) - 1 - vectors.shape[1] : -1] = vectors.T @ of_tokens
+        weights[-1] = of_tokens.sum(axis=0)
 
     @override
     def improve(self) -> None:
@@ -183,25 +163,19 @@ class DualChain(LinearProblem):
             raise_if_interrupted()
             self._pass(self._random.permutation(len(self._example_weights)), moves=True)
         raise_if_interrupted()
-        penalty, conjugate = 0.0, 0.0
-        for weights, slopes, scale in self._by_kind():
-            penalty += self._penalty.value(weights, scale)
-            conjugate += self._penalty.conjugate(slopes, scale)
+        penalty = sum(0.5 * float(np.vdot(of, of)) for of in self._weights)
         risk = self._pass(np.arange(len(self._example_weights)), moves=False)
         entropy = float(self._sequences[2] @ self._duals[2])
-        self.bound = max(self.bound, entropy - conjugate)
+        self.bound = max(self.bound, entropy - penalty)
         if risk + penalty < self.primal:
             self.primal = risk + penalty
             self._best = [of.copy() for of in self._weights]
 
     def _pass(self, order: IntArray, *, moves: bool) -> float:
         """Make a pass over the sequences, and return their weighted loss."""
-        slopes: Any = None
-        if self._penalty.l1_ratio:
-            slopes = (*self._slopes, self._penalty.l1_ratio, self._penalty.ridge)
         return dual_pass(
             self._tokens, self._pairs, self._sequences, self._penalties, order,
-            tuple(self._weights), self._duals, slopes, moves, self._space,
+            tuple(self._weights), self._duals, moves, self._space,
         )  # fmt: skip
 
     @override
@@ -251,9 +225,6 @@ class PrimalChain(PrimalLikelihood):
         Tokens as indices of active features, with vectors if the task has them, and tags.
     example_weights : ndarray, shape (n_examples,)
         Weights of the examples, which sum to 1.
-    transitions : {"all", "seen"}
-        Pairs of tags that have a weight, all of them or those that ``Y`` has.  Others score 0, and
-        the time for each token is proportional to the number of tags and seen pairs.
     **settings
         As for :class:`PrimalLikelihood`.
     """
@@ -266,8 +237,6 @@ class PrimalChain(PrimalLikelihood):
         X: Sequence[Any],
         Y: Sequence[Any],
         example_weights: FloatArray,
-        *,
-        transitions: str = "all",
         **settings: Any,
     ) -> None:
         super().__init__(task, X, Y, example_weights, **settings)
@@ -278,14 +247,6 @@ class PrimalChain(PrimalLikelihood):
         self._penalties = task.penalties
         # Kept, since the system clears new memory of a long sequence at each use.
         self._space = space_of_pass(starts, task.n_tags)
-        # Pairs of tags that have a weight, or that are forbidden; none means all.
-        self._listed = np.zeros(0, np.int64)
-        if transitions == "seen":
-            inner = np.flatnonzero(np.diff(np.repeat(np.arange(len(sizes)), sizes)) == 0)
-            seen = np.zeros(task.n_tags**2, bool)
-            seen[tags[inner] * task.n_tags + tags[inner + 1]] = True
-            self._has_weight = seen.astype(np.float64)
-            self._listed = np.flatnonzero(seen | (self._penalties[0] < 0)).astype(np.int64)
         of_tokens = np.repeat(example_weights, sizes)
         frequencies = np.bincount(tags, of_tokens, task.n_tags)
         frequencies = (frequencies + 1e-9) / (frequencies + 1e-9).sum()
@@ -302,7 +263,7 @@ class PrimalChain(PrimalLikelihood):
 
     @override
     def begin(self, C: float) -> None:
-        self._scale = 1.0 / np.sqrt(self._penalty.ridge + C * self._curvature)
+        self._scale = 1.0 / np.sqrt(1.0 + C * self._curvature)
         super().begin(C)
 
     @override
@@ -316,17 +277,13 @@ class PrimalChain(PrimalLikelihood):
         slopes = self._split(rising)
         pairs = slopes["step"][-1:]
         loss, entropy = slopes_of(
-            scores, by_kind["step"][-1:], self._sequences, self._penalties, self._listed,
-            self._space, pairs,
+            scores, by_kind["step"][-1:], self._sequences, self._penalties, self._space, pairs,
         )  # fmt: skip
-        if len(self._listed):
-            pairs *= self._has_weight
         for kind in self._kinds_of_tokens:
             slopes[kind][:] = self._matrices[kind].T @ scores
         self._mix(rising, entropy)
-        ridge = self._penalty.ridge
-        value = self._C * loss + 0.5 * ridge * float(weights @ weights)
-        return value, self._scale * (ridge * weights - self._C * rising)
+        value = self._C * loss + 0.5 * float(weights @ weights)
+        return value, self._scale * (weights - self._C * rising)
 
 
 def chain_problem(
@@ -334,8 +291,6 @@ def chain_problem(
     X: Sequence[Any],
     Y: Sequence[Any],
     example_weights: FloatArray,
-    *,
-    transitions: str = "all",
     **settings: Any,
 ) -> DualChain | PrimalChain:
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
@@ -346,7 +301,6 @@ def chain_problem(
     """
     lengths = np.array([len(y) for y in Y], np.float64)
     is_long = float(lengths @ lengths) > _LONG * float(lengths.sum())
-    if transitions == "seen" or is_long or len(Y) * task.n_tags**2 > _MOST_PAIRS:
-        settings["transitions"] = transitions
+    if is_long or len(Y) * task.n_tags**2 > _MOST_PAIRS:
         return PrimalChain(task, X, Y, example_weights, **settings)
     return DualChain(task, X, Y, example_weights, **settings)

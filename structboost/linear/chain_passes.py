@@ -40,7 +40,6 @@ from structboost.inference.chain import (
     exponentials,
     space_of_sums,
     sum_product,
-    sum_product_of_pairs,
 )
 from structboost.runtime.compiled import compiled
 
@@ -59,7 +58,6 @@ def dual_pass(
     order: Any,
     point: Any,
     duals: Any,
-    slopes: Any,
     moves: bool,
     space: Any,
 ) -> float:
@@ -76,11 +74,6 @@ def dual_pass(
     is only available after the step.  So the overlap of the features of different rows is taken
     from the last step on the same sequence.
 
-    With an l1 norm, ``slopes`` are ``(slopes, slopes of pairs, l1_ratio, ridge)``, where slopes are
-    the sum above, and the weights are those of :meth:`.ElasticNet.best`.  Without it, ``slopes``
-    are None, and the weights are this sum.  The dual has half the squared norm of the weights times
-    ``ridge``, and the overlap is that of its change beyond the slope.
-
     ``point`` is ``(weights, transitions)``.
     """
     starts, tags, example_weights, ends = sequences
@@ -88,7 +81,6 @@ def dual_pass(
     emissions, changes, change, met, sums = space
     weights, transitions = point
     n_tags = weights.shape[1]
-    ridge = 1.0 if slopes is None else slopes[3]
     total, shift, is_new = 0.0, 0.0, True
     for place in range(len(order)):
         i = order[place]
@@ -120,7 +112,7 @@ def dual_pass(
         expected, moved = expected + of_pairs[0], within + of_pairs[1]
         gap = log_sum - entropies[i] - expected
         # The only row of pairs of a sequence overlaps with no other.
-        norm = example_weights[i] * (overlaps[i] * squares + of_pairs[2] / ridge)
+        norm = example_weights[i] * (overlaps[i] * squares + of_pairs[2])
         beta = min(1.0, gap / max(norm, _TINY))
         if not beta > 0.0:
             continue
@@ -128,12 +120,8 @@ def dual_pass(
         factor = -example_weights[i] * beta
         _mix(begin, n, beta, factor, tag_duals, changes)
         _mix(i, 1, beta, factor, pair_duals, change)
-        if slopes is None:
-            rise = _scatter(begin, n, tokens, changes, weights, None, (0.0, 1.0), met)
-            _scatter(i, 1, pairs, change, transitions, None, (0.0, 1.0), met)
-        else:
-            rise = _scatter(begin, n, tokens, changes, weights, slopes[0], slopes[2:], met)
-            _scatter(i, 1, pairs, change, transitions, slopes[1], slopes[2:], met)
+        rise = _scatter(begin, n, tokens, changes, weights, met)
+        _scatter(i, 1, pairs, change, transitions, met)
         whole = 2.0 * (rise - factor * within)
         overlaps[i] = max(_LEAST_OVERLAP, whole / max(factor * factor * squares, _TINY))
     return total
@@ -216,15 +204,12 @@ def _scatter(
     rows: Any,
     change: FloatArray,
     weights: FloatArray,
-    slopes: FloatArray | None,
-    penalty: tuple[float, float],
     met: FloatArray,
 ) -> float:
-    """Add a row to the weights of all active features, or to slopes that the weights follow.
+    """Add a row to the weights of all active features.
 
-    Returns by how much half the squared norm of the weights, times the ridge, rises.  ``penalty``
-    has the l1 ratio and the ridge, and ``met`` is space for a sum for each channel, so that
-    channels are added up side by side.
+    Returns by how much half the squared norm of the weights rises.  ``met`` is space for a sum for
+    each channel, so that channels are added up side by side.
     """
     features, at, values, vectors, _norms = rows
     n_channels, bias = weights.shape[1], len(weights) - 1
@@ -244,19 +229,13 @@ def _scatter(
                 f, value = bias, values[bias]
             for k in range(n_channels):
                 old = weights[f, k]
-                if slopes is None:
-                    new = old + value * change[t, k]
-                else:
-                    slope = slopes[f, k] + value * change[t, k]
-                    slopes[f, k] = slope
-                    beyond = max(abs(slope) - penalty[0] * values[f], 0.0)
-                    new = np.copysign(beyond, slope) / penalty[1]
+                new = old + value * change[t, k]
                 weights[f, k] = new
                 met[k] += (new - old) * (new + old)
     total = 0.0
     for k in range(n_channels):
         total += met[k]
-    return 0.5 * penalty[1] * total
+    return 0.5 * total
 
 
 def space_of_pass(starts: IntArray, n_tags: int) -> Any:
@@ -276,7 +255,6 @@ def slopes_of(
     transitions: FloatArray,
     sequences: Any,
     penalties: Any,
-    listed: IntArray,
     space: Any,
     out: FloatArray,
 ) -> tuple[float, float]:
@@ -288,8 +266,6 @@ def slopes_of(
         Filled with the weight of the sequence times (truth - probability) of each tag.
     transitions, sequences, penalties, space
         As for the other functions of this module.
-    listed : ndarray of int64
-        Indices of the pairs that may score other than 0; none means all.
     out : ndarray of the shape of ``transitions``
         Starts at zero; gains the slopes.
 
@@ -301,15 +277,9 @@ def slopes_of(
     starts, tags, example_weights, ends = sequences
     n_tags, n_pairs = scores.shape[1], transitions.shape[1]
     emissions, probabilities, of_pairs, _met, sums = space
-    factor, powers = 0.0, np.empty(len(listed))
     shift = exponentials(transitions, ONE_ROW, penalties[0], sums[3], sums[4], sums[8])
-    for p in listed:
-        factor = max(factor, transitions[0, p] + penalties[0][p])
-    for p in range(len(listed)):
-        powers[p] = np.exp(transitions[0, listed[p]] + penalties[0][listed[p]] - factor)
     # Probabilities of pairs, summed over sequences of the same weight.
     of_pairs[0] = 0.0
-    by_list = (listed, powers, np.exp(-factor), factor)
     loss, entropy = 0.0, 0.0
     for i in range(len(example_weights)):
         begin, n, weight = starts[i], starts[i + 1] - starts[i], example_weights[i]
@@ -318,16 +288,10 @@ def slopes_of(
                 for k in range(n_tags):
                     emissions[t, k] = scores[begin + t, k]
             add_ends(emissions, n, ends[i], penalties)
-            log_sum = np.nan
-            if len(listed):
-                log_sum = sum_product_of_pairs(
-                    emissions[:n], by_list, sums, probabilities[:n], of_pairs
-                )
-            if np.isnan(log_sum):
-                log_sum = sum_product(
-                    emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), sums, shift,
-                    probabilities, of_pairs, None,
-                )  # fmt: skip
+            log_sum = sum_product(
+                emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), sums, shift,
+                probabilities, of_pairs, None,
+            )  # fmt: skip
             true = expected = 0.0
             for t in range(n):
                 tag = tags[begin + t]

@@ -15,7 +15,7 @@ from structboost._typing import FloatArray, IntArray, ShortArray, override
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
-from structboost.errors import TaskError, warn_user
+from structboost.errors import TaskError
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
 from structboost.model.ensemble import (
@@ -29,8 +29,6 @@ from structboost.training.history import relative_gap
 
 # Sum of the variances of dense features beside active ones of the value 1.
 _MOST_VARIANCE = 5.0
-# Norm of the means of features over that of their standard deviations that is worth a warning.
-_FAR = 5.0
 # A random number of 63 bits for each part: sums of equal size are of the same parts.
 _LARGEST = 2**62
 
@@ -207,14 +205,6 @@ def designs_of(
             table = np.asarray(rows, np.float64)
             none = np.zeros(table.shape[1])
             moments = (table.mean(axis=0), table.std(axis=0)) if len(table) else (none, none)
-            if bias and np.linalg.norm(moments[0]) > _FAR * np.linalg.norm(moments[1]) > 0:
-                warn_user(
-                    "Features lie far from 0 for their standard deviations, and so the constant of "
-                    "the linear function must be large, which is penalised like its other weights. "
-                    "Subtract their means, as sklearn.preprocessing.StandardScaler does, or raise "
-                    "C.",
-                    UserWarning,
-                )
             designs[kind] = PlainDesign(table.shape[1], bias, moments)
     return designs
 
@@ -374,46 +364,6 @@ def approached(problem: LinearProblem, tol: float, most: int) -> int:
         if (relative_gap(problem.primal, problem.bound) or 0.0) <= tol:
             return n
     return most
-
-
-@dataclass(frozen=True)
-class ElasticNet:
-    """Penalty ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1`` of weights.
-
-    The l1 norm may count some weights more than once: a merged column of m equal ones, of the
-    value ``sqrt(m)``, has ``scale`` ``sqrt(m)``.
-
-    Parameters
-    ----------
-    l1_ratio : float
-        From 0, the squared norm alone, to below 1.
-
-    Notes
-    -----
-    Zou and Hastie, Regularization and variable selection via the elastic net, JRSS B 2005.
-    """
-
-    l1_ratio: float = 0.0
-
-    @property
-    def ridge(self) -> float:
-        """Weight of half the squared norm."""
-        return 1.0 - self.l1_ratio
-
-    def value(self, weights: FloatArray, scale: float | FloatArray = 1.0) -> float:
-        """Return the penalty of weights."""
-        half = 0.5 * float(np.vdot(weights, weights))
-        return self.ridge * half + self.l1_ratio * float((scale * np.abs(weights)).sum())
-
-    def best(self, slopes: FloatArray, scale: float | FloatArray = 1.0) -> FloatArray:
-        """Return the weights w that maximise ``<slopes, w> - value(w)``, many of them zero."""
-        beyond = np.maximum(np.abs(slopes) - self.l1_ratio * scale, 0.0)
-        return np.copysign(beyond, slopes) / self.ridge
-
-    def conjugate(self, slopes: FloatArray, scale: float | FloatArray = 1.0) -> float:
-        """Return the maximum of ``<slopes, w> - value(w)``."""
-        weights = self.best(slopes, scale)
-        return 0.5 * self.ridge * float(np.vdot(weights, weights))
 
 
 class FoldResult(NamedTuple):

@@ -165,9 +165,9 @@ class LinearTrainer(StructuredSVM):
                 C, start, held_out = self._chosen_C(folds or [], score)
             if self.on_held_out is not None and folds:
                 self.on_held_out(self._held_out(float(C), folds, held_out))
-            is_optimum = self._fit(X, Y, example_weights, float(C), start)
+            self._fit(X, Y, example_weights, float(C), start)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
+            warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
     def _chosen_C(
@@ -216,8 +216,8 @@ class LinearTrainer(StructuredSVM):
         example_weights: FloatArray,
         C: float,
         start: tuple[FoldResult, Fold] | None,
-    ) -> Callable[[], bool] | None:
-        """Train, and return a test of whether weights of zero are the optimum, if there is one."""
+    ) -> None:
+        """Train, to a finer gap while one output is predicted by the hinge at a chosen C."""
         tol = self.tol
         for _ in range(_MOST_FITS):
             began = time.perf_counter()
@@ -227,15 +227,12 @@ class LinearTrainer(StructuredSVM):
             else:
                 problem.adopt(start[0], np.asarray(start[1].rows), C)
             self._train(problem, C, tol, began, temperature=self.temperature_)
-            if self.loss != HINGE:
-                return None
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
-            gap = self.history_[-1]["gap"]
-            is_done = not is_text(self.C, AUTO) or self.interrupted_ or gap <= _FINEST
+            gap, is_chosen = self.history_[-1]["gap"], self.loss == HINGE and is_text(self.C, AUTO)
+            is_done = not is_chosen or self.interrupted_ or gap <= _FINEST
             if is_done or not predicts_one_output(self.task, X, Y, self.scores):
-                break
+                return
             tol = _FINER * min(tol, gap)
-        return partial(problem.is_empty_whatever_C, C)
 
     @override
     def _problem(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:

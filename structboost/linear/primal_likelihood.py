@@ -11,7 +11,6 @@ from scipy import sparse
 from structboost._typing import FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.linear.designs import (
-    ElasticNet,
     FoldResult,
     LinearProblem,
     check_sizes,
@@ -25,8 +24,6 @@ from structboost.solvers.quasi_newton import QuasiNewton
 
 # Steps of a round.
 _STEPS = 3
-# Means of two dual points are found this exactly.
-_FINE_MEAN = 1e-3
 # Largest feature: its scores are squared without an overflow.
 _LARGEST = 1e50
 
@@ -39,9 +36,6 @@ class PrimalLikelihood(LinearProblem):
     |w|^2 / 2``, H being the entropies at v; H and w are concave and linear in the distributions, so
     means of such pairs give bounds as well, and the best one is kept.
 
-    With an l1 norm the penalty is an :class:`.ElasticNet`.  Weights are then differences of two
-    numbers that are not negative, and the bound has the conjugate of the penalty at w.
-
     Parameters
     ----------
     task : Task
@@ -52,8 +46,6 @@ class PrimalLikelihood(LinearProblem):
         Weights of the examples, which sum to 1.
     active : collection of str
         Kinds whose rows are indices of active features.
-    l1_ratio : float
-        As for :class:`.ElasticNet`.
     random_state
         Ignored: nothing is drawn.
 
@@ -74,11 +66,9 @@ class PrimalLikelihood(LinearProblem):
         example_weights: FloatArray,
         *,
         active: Collection[str] = (),
-        l1_ratio: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.task = task
-        self._penalty = ElasticNet(l1_ratio)
         stack = stacked_without_gaps(task, X, active)
         self.designs = designs_of(task.kinds, stack, active)
         self._offsets = stack.offsets
@@ -96,8 +86,6 @@ class PrimalLikelihood(LinearProblem):
         }
         sizes = [a * b for a, b in self._shapes.values()]
         self._bounded = np.repeat([not part.has_bias for part in task.kinds.values()], sizes)
-        if l1_ratio and self._bounded.any():
-            raise ValueError("l1_ratio is above 0, and scores of the task must not be negative.")
         self._C = 0.0
         # Weights and mean entropy of the dual point that gives the bound, at C = 1.
         self._dual: Any = None
@@ -109,12 +97,7 @@ class PrimalLikelihood(LinearProblem):
     @override
     def begin(self, C: float) -> None:
         self._C = C
-        start, bounded = self._weights / self._scale, self._bounded
-        evaluate: Any = self._evaluate
-        if self._penalty.l1_ratio:
-            start = np.maximum(np.concatenate((start, -start)), 0.0)
-            evaluate, bounded = self._evaluate_parts, np.ones(len(start), bool)
-        self._solver = QuasiNewton(evaluate, bounded, start)
+        self._solver = QuasiNewton(self._evaluate, self._bounded, self._weights / self._scale)
         self._measure()
 
     def result(self) -> FoldResult:
@@ -142,10 +125,7 @@ class PrimalLikelihood(LinearProblem):
         self._measure()
 
     def _measure(self) -> None:
-        weights = self._solver.weights
-        if self._penalty.l1_ratio:
-            weights = np.subtract(*np.split(weights, 2))
-        self._weights = self._scale * weights
+        self._weights = self._scale * self._solver.weights
         self.primal, self.bound = self._solver.value, self._dual_value(self._dual)
 
     @override
@@ -159,15 +139,8 @@ class PrimalLikelihood(LinearProblem):
             at += width * n_channels
         return out
 
-    def _evaluate_parts(self, parts: FloatArray) -> tuple[float, FloatArray]:
-        """Compute objective and gradient of the positive and the negative parts of weights."""
-        value, gradient = self._evaluate(np.subtract(*np.split(parts, 2)))
-        slopes = self._penalty.l1_ratio * np.broadcast_to(self._scale, gradient.shape)
-        value += float(slopes @ parts[: len(slopes)]) + float(slopes @ parts[len(slopes) :])
-        return value, np.concatenate((gradient + slopes, slopes - gradient))
-
     def _evaluate(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Compute objective and gradient, without an l1 norm, and improve the dual point."""
+        """Compute objective and gradient, and improve the dual point."""
         by_kind = self._split(weights)
         scores = {
             kind: np.asarray(self._matrices[kind] @ matrix) for kind, matrix in by_kind.items()
@@ -177,10 +150,8 @@ class PrimalLikelihood(LinearProblem):
             [_product(self._matrices[kind], at_scores.slopes[kind]).ravel() for kind in by_kind]
         )
         self._mix(rising, float(self._example_weights @ at_scores.entropies))
-        ridge = self._penalty.ridge
         value = self._C * float(self._example_weights @ at_scores.losses)
-        value += 0.5 * ridge * float(weights @ weights)
-        return value, ridge * weights - self._C * rising
+        return value + 0.5 * float(weights @ weights), weights - self._C * rising
 
     def _mix(self, direction: FloatArray, entropy: float) -> None:
         """Move the dual point to the best mean of itself and a new one."""
@@ -189,17 +160,6 @@ class PrimalLikelihood(LinearProblem):
             return
         dual, own_entropy = self._dual
         change, rise = direction - dual, entropy - own_entropy
-        low, high = 0.0, 1.0
-        if self._penalty.l1_ratio:
-            while high - low > _FINE_MEAN:
-                middle = 0.5 * (low + high)
-                weights = self._penalty.best(self._C * (dual + middle * change))
-                if rise > float(weights @ change):
-                    low = middle
-                else:
-                    high = middle
-            self._dual = dual + low * change, own_entropy + low * rise
-            return
         size = self._C * float(change @ change)
         slope = rise - self._C * float(self._positive(dual) @ change)
         fraction = min(1.0, max(0.0, slope / size)) if size > 0 else 0.0
@@ -207,8 +167,6 @@ class PrimalLikelihood(LinearProblem):
         self._dual = max((self._dual, (direction, entropy), mean), key=self._dual_value)
 
     def _dual_value(self, dual: tuple[FloatArray, float]) -> float:
-        if self._penalty.l1_ratio:
-            return self._C * dual[1] - self._penalty.conjugate(self._C * dual[0])
         weights = self._positive(dual[0])
         return self._C * dual[1] - 0.5 * self._C**2 * float(weights @ weights)
 

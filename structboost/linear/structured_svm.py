@@ -14,16 +14,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost._typing import FloatArray, override
-from structboost.contract.calls import check_found, separation, stacked, warn_of_one_output
+from structboost.contract.calls import check_found, separation, warn_of_one_output
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task, check_is_task
@@ -31,7 +28,6 @@ from structboost.files.archive import DamagedFileError
 from structboost.linear.designs import (
     Design,
     LinearProblem,
-    approached,
     check_sizes,
     designs_of,
     stacked_without_gaps,
@@ -43,7 +39,7 @@ from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
-from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_kinds, starts_of
+from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_kinds
 from structboost.training.history import (
     contradicts,
     ending_in_words,
@@ -72,15 +68,8 @@ _INNER_FRACTION = 0.2
 _MORE_NEW = 1.2
 _LESS_NEW = 0.6
 _LEAST_NEW = 0.1
-# With so many examples the first passes go in runs of examples.
-_MANY_EXAMPLES = 2000
-_FIRST_PASSES = 3
-_RUNS = 64
 # Largest size of features, and its inverse: sums of their squares are numbers.
 _LARGEST = 1e150
-# A fit that tells whether weights lower the hinge at all: its C in units of one at which examples
-# count much, its gap, and its most passes.
-_PROBE_STRENGTH, _PROBE_GAP, _PROBE_EPOCHS = 10.0, 0.1, 30
 
 
 class HingeProblem(LinearProblem):
@@ -97,7 +86,7 @@ class HingeProblem(LinearProblem):
         Weights of the examples, which sum to 1.
     tol : float
         Relative gap that is wanted.  Steps on cuts are no finer than it needs.
-    active, average, random_state
+    active, random_state
         As in :class:`structboost.StructuredSVM`.
     standardise : bool
         Whether dense features get mean 0 and one standard deviation.
@@ -117,12 +106,11 @@ class HingeProblem(LinearProblem):
         *,
         tol: float,
         active: Collection[str],
-        average: bool = True,
         random_state: Any,
         standardise: bool,
     ) -> None:
         self._X, self._Y, self._budgets = X, Y, example_weights
-        self._tol, self._average = float(tol), average
+        self._tol = float(tol)
         stack = stacked_without_gaps(task, X, active)
         self.task = task.for_inputs(X)
         self.is_exact = bool(self.task.exact_argmax)
@@ -142,7 +130,7 @@ class HingeProblem(LinearProblem):
     def _start(self) -> None:
         self._best = self._solver.weights.copy()
         self.primal, self.bound = np.inf, -np.inf
-        self._n_first, self._n_passes = 0, 0
+        self._n_passes = 0
         self._fraction_of_new, self._is_better = 1.0, False
         # Outputs and flat scores of the last pass, whose cuts are not added yet.
         self._last_pass: tuple[FoundOutputs, FloatArray] | None = None
@@ -162,32 +150,12 @@ class HingeProblem(LinearProblem):
         norm = 0.5 * float(self._best @ self._best)
         return 1.0 - norm / self.primal if self.primal else 0.0
 
-    def is_empty_whatever_C(self, C: float) -> bool:
-        """Whether a coarse fit at a large C proves that weights hardly lower the hinge."""
-        self._tol = _PROBE_GAP
-        self.begin(max(C, _PROBE_STRENGTH * self._unit_of_C()))
-        approached(self, _PROBE_GAP, _PROBE_EPOCHS)
-        _, scores = self._parts.scores(np.zeros(self._parts.n_weights))
-        losses = separation(self.task, self._X, self._Y, scores).losses
-        return self.bound >= (1.0 - 2.0 * _PROBE_GAP) * float(self._budgets @ losses)
-
-    def _unit_of_C(self) -> float:
-        """Divide the number of examples by the mean square of the features of one."""
-        squares = 0.0
-        for kind, rows in stacked(self.task, self._X).rows.items():
-            last = -1 if self.task.kinds[kind].has_bias else None
-            table = self.designs[kind].matrix(rows)[:, :last]
-            squares += float(np.square(table.data if sparse.issparse(table) else table).sum())
-        unit = len(self._X) ** 2 / squares if squares > 0 else 1.0
-        # Squares of tiny features are too small for a float.
-        return unit if np.isfinite(unit) else 1.0
-
     @override
     def facts(self) -> dict[str, int]:
         return {
             "cuts": self._solver.n_cuts,
             "columns": int(np.count_nonzero(self._best)),
-            "oracle_calls": self._n_first + self._n_passes,
+            "oracle_calls": self._n_passes,
         }
 
     @override
@@ -217,12 +185,6 @@ class HingeProblem(LinearProblem):
     def _next_weights(self) -> FloatArray:
         """Add the cuts of the last pass, make steps on all, and return weights for the next one."""
         if self._last_pass is None:
-            # Passes in runs, if there are many examples and no cuts of another C.
-            if self._parts.n_examples >= _MANY_EXAMPLES and not self._solver.n_cuts:
-                for _ in range(_FIRST_PASSES):
-                    raise_if_interrupted()
-                    pass_in_runs(self.task, self._X, self._Y, self._parts, self._solver, _RUNS)
-                    self._n_first += 1
             return self._solver.weights.copy()
         n_added = self._solver.add(*self._last_pass)
         mean = self._solver.improve(
@@ -230,54 +192,14 @@ class HingeProblem(LinearProblem):
         )
         factor = _MORE_NEW if self._is_better else _LESS_NEW
         self._fraction_of_new = min(1.0, max(_LEAST_NEW, factor * self._fraction_of_new))
-        if self._average and (self._is_better or n_added):
+        if self._is_better or n_added:
             return (1.0 - self._fraction_of_new) * self._best + self._fraction_of_new * mean
         # Without a better bound or cut, only the newest weights give more information.
         return self._solver.weights.copy()
 
 
-def pass_in_runs(
-    task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
-    parts: LinearScores,
-    solver: BlockFrankWolfe,
-    n_runs: int,
-) -> None:
-    """Make one pass over the examples, in runs that each add their cuts and step on them.
-
-    The examples of a run follow each other.  At weight zero the loss-augmented argmax gives all
-    examples much the same cuts, which small weights satisfy.  A pass in runs makes the cuts of each
-    run at the weights that the runs before have left, as block-coordinate Frank-Wolfe does example
-    by example.
-    """
-    n = parts.n_examples
-    flat = np.zeros(parts.n_scores)
-    for first, last in pairwise(np.linspace(0, n, n_runs + 1).astype(int).tolist()):
-        if first == last:
-            continue
-        scores = parts.scores_of_run(solver.weights, first, last, flat)
-        separated = separation(
-            task, [X[i] for i in range(first, last)], [Y[i] for i in range(first, last)], scores,
-            first,
-        )  # fmt: skip
-        outputs = merge_kinds(separated, parts, scores, first)
-        solver.add(_among_all(outputs, first, n), flat)
-        solver.visit(np.arange(first, last))
-
-
-def _among_all(outputs: FoundOutputs, first: int, n: int) -> FoundOutputs:
-    """Return the outputs of a run as those of all n examples, of which others have no cut."""
-    around = first, n - first - len(outputs.losses)
-    return FoundOutputs(
-        np.pad(outputs.losses, around), np.pad(outputs.violations, around, constant_values=-1.0),
-        starts_of(np.pad(np.diff(outputs.first_entry), around)), outputs.entry_score,
-        outputs.entry_value,
-    )  # fmt: skip
-
-
 # Parameters that a file keeps beside C, as plain values.
-_SAVED = {"tol": float, "max_epochs": int, "active": list, "average": bool}
+_SAVED = {"tol": float, "max_epochs": int, "active": list}
 
 
 @names_calls
@@ -316,8 +238,6 @@ class StructuredSVM(Trainer):
         Kinds of parts whose rows are indices of active features
         (:func:`structboost.learners.active_features`) instead of values: sparse rows of zeros and
         ones, of hundreds of thousands of features.
-    average : bool
-        Whether exact passes are made at weighted means of the weights, or at the newest weights.
     random_state : int, RandomState or None
         Seed for the order of the examples in the passes over cached cuts.
     verbose : int
@@ -358,7 +278,6 @@ class StructuredSVM(Trainer):
     tol: float = 1e-3
     max_epochs: int = 1000
     active: Sequence[str] = ()
-    average: bool = True
     random_state: Any = None
     verbose: int = 0
 
@@ -402,8 +321,7 @@ class StructuredSVM(Trainer):
             problem.begin(float(self.C))
             self._train(problem, float(self.C), self.tol, began)
         if not self.interrupted_:
-            is_optimum = partial(problem.is_empty_whatever_C, self.C_)
-            warn_of_one_output(self.task, X, Y, self.scores, is_optimum)
+            warn_of_one_output(self.task, X, Y, self.scores)
         return self
 
     def path(
@@ -454,7 +372,7 @@ class StructuredSVM(Trainer):
     def _problem(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:
         """Return the problem of some examples."""
         return HingeProblem(
-            self.task, X, Y, example_weights, tol=tol, active=self.active, average=self.average,
+            self.task, X, Y, example_weights, tol=tol, active=self.active,
             random_state=self.random_state, standardise=False,
         )  # fmt: skip
 

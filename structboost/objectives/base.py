@@ -39,7 +39,7 @@ from structboost.learners.base import WeakLearnerFamily
 from structboost.objectives.cut_oracle import CutOracle
 from structboost.objectives.master import WeightedColumns
 from structboost.runtime.called_class import Described
-from structboost.validation import checked_number, checked_positive, checked_regularisation
+from structboost.validation import checked_positive, checked_regularisation
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,6 @@ class SoftmaxLink:
 
     sharpness: float = 1.0
     margin: float = 0.0
-
-    def __post_init__(self) -> None:
-        checked_number(self.sharpness, "sharpness")
-        checked_number(self.margin, "margin")
 
     def sharpened(self, factor: float) -> SoftmaxLink:
         """Link for scores that are ``factor`` times as large."""

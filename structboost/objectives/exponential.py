@@ -30,13 +30,13 @@ from structboost.solvers.coordinate_descent import channel_weights, update_coord
 from structboost.validation import (
     checked_choice,
     checked_not_negative,
-    checked_positive,
     checked_whole_number,
 )
 
 SOLVERS = ("fcd", "lbfgs")
 # Words of the state of NumPy's RandomState.
 _KEY_WORDS = 624
+# Bound of the weights where C is infinite.
 LARGEST_WEIGHT = 30.0
 # Solves after which the pair weights are computed afresh from the scores.
 _REFRESH = 10
@@ -61,8 +61,6 @@ class Exponential(Formulation):
         stage-wise method.
     epsilon : float
         Violation (16) that FCD leaves alone: tolerance of (17) and (18).
-    largest_weight : float
-        Bound of the weights where C is infinite.
 
     Notes
     -----
@@ -77,14 +75,12 @@ class Exponential(Formulation):
     solver: str = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
-    largest_weight: float = LARGEST_WEIGHT
 
     @override
     def check(self) -> None:
         checked_choice(self.solver, "solver", SOLVERS)
         checked_whole_number(self.tau_max, "tau_max")
         checked_not_negative(self.epsilon, "epsilon")
-        checked_positive(self.largest_weight, "largest_weight")
 
     @override
     def start(self, problem: Problem, C: float) -> ExponentialMaster:
@@ -247,7 +243,7 @@ class ExponentialMaster(SingleTermMaster):
 
     @property
     def _largest(self) -> float:
-        return self.formulation.largest_weight if np.isinf(self.C) else np.inf
+        return LARGEST_WEIGHT if np.isinf(self.C) else np.inf
 
     def _margins(self, weights: FloatArray) -> FloatArray:
         """Margins ``F_{y_i} - F_y`` of all pairs, shape (n_outputs, n_examples)."""

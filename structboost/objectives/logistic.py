@@ -13,9 +13,8 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import SingleTermMaster
 from structboost.runtime.memory import GrowingMatrix
-from structboost.validation import checked_choice, checked_positive
+from structboost.validation import checked_positive
 
-REGULARISERS = ("frobenius", "l1", "l1_linf")
 _MAX_ITERATIONS = 1000
 
 
@@ -23,23 +22,16 @@ _MAX_ITERATIONS = 1000
 class Logistic(Formulation):
     """Loss (3) of ShareBoost, the mean of ``log sum_c exp(1[c != y] - F_y + F_c)``.
 
-    Minimises ``L(W) + R(W) / C`` over weights of free sign.  With C infinite there is no
+    Minimises ``L(W) + |W|^2 / C`` over weights of free sign.  With C infinite there is no
     regulariser.
 
     Parameters
     ----------
-    regulariser : {"frobenius", "l1", "l1_linf"}
-        R is the sum of squares, the sum of absolute values, or the sum over learners of the
-        largest absolute weight.  The last two are smoothed by the soft maxima of section 2.1.
-    smoothing : float
-        Scale below which a smoothed regulariser is rounded off.
     gradient_tolerance : float
         Largest entry of the gradient at which a re-fit ends.  On separable data without a
         regulariser the loss has no minimiser, and this tolerance ends the re-fit.
     """
 
-    regulariser: str = "frobenius"
-    smoothing: float = 1e-2
     gradient_tolerance: float = 1e-4
     takes_infinite_C = True
     # The loss has a margin of 1.
@@ -47,8 +39,6 @@ class Logistic(Formulation):
 
     @override
     def check(self) -> None:
-        checked_choice(self.regulariser, "regulariser", REGULARISERS)
-        checked_positive(self.smoothing, "smoothing")
         checked_positive(self.gradient_tolerance, "gradient_tolerance")
 
     @override
@@ -141,21 +131,5 @@ class LogisticMaster(SingleTermMaster):
         return loss, np.asarray((residuals * self._example_weights[:, None]) @ self._code)
 
     def _penalty(self, matrix: FloatArray) -> tuple[float, FloatArray]:
-        """Regulariser ``R(W) / C`` and its gradient."""
-        if np.isinf(self.C):
-            return 0.0, np.zeros_like(matrix)
-        name, scale = self.formulation.regulariser, self.formulation.smoothing
-        if name == "frobenius":
-            return float((matrix**2).sum()) / self.C, 2.0 / self.C * matrix
-        if name == "l1":
-            sizes = np.hypot(matrix, scale)
-            return float((sizes - scale).sum()) / self.C, matrix / sizes / self.C
-        # The largest of w and -w over the channels, as a soft maximum less its value at zero.
-        both = np.concatenate((matrix, -matrix), axis=1) / scale
-        top = both.max(axis=1, keepdims=True)
-        fractions = np.exp(both - top)
-        sums = fractions.sum(axis=1, keepdims=True)
-        value = scale * float((top + np.log(sums) - np.log(both.shape[1])).sum())
-        fractions /= sums
-        n = matrix.shape[1]
-        return value / self.C, (fractions[:, :n] - fractions[:, n:]) / self.C
+        """Regulariser ``|W|^2 / C`` and its gradient."""
+        return float((matrix**2).sum()) / self.C, 2.0 / self.C * matrix

@@ -37,7 +37,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import Separation
 from structboost.contract.task import Separates, SeparatesSlacks, Task
-from structboost.errors import SolverError, TaskError
+from structboost.errors import TaskError
 from structboost.learners.responses import StoredResponses
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Formulation, Problem
@@ -131,22 +131,19 @@ class SlackOracle(ColumnOracle):
         if separated.slacks is None:
             return self.example_weights
         n = len(self.example_weights)
-        weights = (
-            np.full(len(separated.losses), 1.0 / n)
-            if separated.weights is None
-            else separated.weights
-        )
         # A quotient of equals is exactly 1: equal weights change nothing.
         factors = self.example_weights / (1.0 / n)
-        if separated.examples is not None:
-            return np.asarray(weights * factors[separated.examples])
-        if (factors == factors[0]).all():
-            return weights
-        raise TaskError(
-            f"{type(self._problem.task).__name__}.separate_slacks numbers its slacks without their "
-            "examples, which sample_weight needs; set Separation.examples, or use "
-            "formulation='one_slack'."
-        )
+        if separated.examples is None:
+            if (factors != factors[0]).any():
+                raise TaskError(
+                    f"{type(self._problem.task).__name__}.separate_slacks numbers its slacks "
+                    "without their examples, which sample_weight needs; set Separation.examples, "
+                    "or use formulation='one_slack'."
+                )
+            factors = np.ones(len(separated.losses))
+        else:
+            factors = factors[separated.examples]
+        return factors * (1.0 / n if separated.weights is None else separated.weights)
 
     @override
     def add_responses(self, kind: str, responses: AnyArray) -> int:
@@ -161,10 +158,6 @@ _MAX_SOLVES = 1000
 _MAX_LIMIT = 10_000_000
 # A constraint is violated by more than this fraction of the largest loss.
 _LEAST_EXCESS = 1e-9
-
-
-class LargeCError(SolverError, ValueError):
-    """Error of a C at which slacks of all examples are not solved to the required accuracy."""
 
 
 class SlackProgramMaster(HingeMaster):
@@ -227,16 +220,7 @@ class SlackProgramMaster(HingeMaster):
         return float(self._costs @ slacks)
 
     def _solve_program(self) -> FloatArray:
-        try:
-            solution = self.program.solve()
-        except SolverError as error:
-            if self.C <= LARGEST_C:
-                raise
-            raise LargeCError(
-                f"C is {self.C:.4g}, where the linear program of a slack for each example is not "
-                f"solved ({error})  Give a C of at most {LARGEST_C:.0e}; formulation='one_slack' "
-                "may solve larger ones."
-            ) from error
+        solution = self.program.solve()
         self._take_duals(solution.duals, by=1)
         self._slacks = solution.slacks
         return solution.weights

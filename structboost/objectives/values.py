@@ -260,11 +260,6 @@ class LogLoss(Pairwise):
         As in :class:`Hinge`.
     C, tol : float
         As in :class:`SVM`.  Read where one linear function is fitted.
-    l1_ratio : float
-        Weight of the l1 norm of the weights, from 0 to below 1, as in scikit-learn: the penalty is
-        ``(1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``.  Above 0, most weights are zero, and the
-        model is small.  CRFsuite's c1 and c2 are ``C = 1 / (c1 + 2 c2)`` for each sequence and
-        ``l1_ratio = c1 / (c1 + 2 c2)``.  Read where one linear function is fitted.
     """
 
     name = "log_loss"
@@ -272,7 +267,6 @@ class LogLoss(Pairwise):
     max_depth: int | str = AUTO
     C: float | str = AUTO
     tol: float = 0.01
-    l1_ratio: float = 0.0
 
     @override
     def fits_linear_function(self, weak_learner: Any) -> bool:
@@ -281,7 +275,7 @@ class LogLoss(Pairwise):
     @override
     def unread(self, weak_learner: Any) -> Sequence[str]:
         if not self.fits_linear_function(weak_learner):
-            return (*super().unread(weak_learner), "C", "tol", "l1_ratio")
+            return (*super().unread(weak_learner), "C", "tol")
         of_boosting = ("engine", "callbacks", "checkpoint")
         if grows_trees(weak_learner):
             return of_boosting

@@ -41,14 +41,13 @@ _SAME = {
 }
 # Names of other libraries, a parameter of the classes that the advice is for, and the advice.
 _ADVICE = (
-    ("c1 c2", "l1_ratio",
-     "for n sequences in training write C=n / (c1 + 2 * c2), l1_ratio=c1 / (c1 + 2 * c2); "
-     "without c2 write objective='l1_log_loss', C=n / c1"),
+    ("c1 c2", "scheme",
+     "for n sequences in training write C=n / (2 * c2), or objective='l1_log_loss', C=n / c1"),
     ("epsilon", "scheme",
      "tol=... is the gap to the optimum at which a fit ends, and no bound of a slope: leave "
      "it out at first"),
-    ("all_possible_transitions", "transitions",
-     "transitions='all', the default, and transitions='seen' are its two values"),
+    ("all_possible_transitions", "scheme",
+     "every pair of tags has a weight; forbidden=... and scheme=... exclude pairs"),
     ("all_possible_states", "scheme", "every feature has a weight for every tag; leave it out"),
     ("min_freq minfreq", "scheme", "leave names that are rare out of the dicts"),
     ("early_stopping_rounds early_stopping_round", "n_iter_no_change",

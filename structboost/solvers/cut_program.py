@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -89,7 +89,7 @@ class CutProgram:
         self._norm = norm
         self._highs = quiet_highs()
         for option, value in _OPTIONS.items():
-            _checked(self._highs.setOptionValue(option, value))
+            self._highs.setOptionValue(option, value)
         # The cuts that HiGHS has, by their numbers: the first of the pool. Before them stands the
         # row of the norm.
         self._sent = np.zeros(0, np.int64)
@@ -98,7 +98,7 @@ class CutProgram:
         self._weight_at = np.zeros(0, np.int64)
         self._slack_at = np.zeros(0, np.int64)
         if norm is not None:
-            _checked(self._highs.addRow(-_FREE, norm, 0, np.zeros(0, np.int32), np.zeros(0)))
+            self._highs.addRow(-_FREE, norm, 0, np.zeros(0, np.int32), np.zeros(0))
 
     def add_slacks(self, costs: FloatArray) -> None:
         """Append slacks of the given costs."""
@@ -110,19 +110,19 @@ class CutProgram:
         """Change the costs of all slacks."""
         self.slack_costs = costs.copy()
         for at, cost in zip(self._slack_at, costs, strict=True):
-            _checked(self._highs.changeColCost(int(at), float(cost)))
+            self._highs.changeColCost(int(at), float(cost))
 
     def set_norm(self, norm: float) -> None:
         """Change the bound of the norm."""
         self._norm = norm
-        _checked(self._highs.changeRowBounds(0, -_FREE, norm))
+        self._highs.changeRowBounds(0, -_FREE, norm)
 
     def keep_columns(self, in_use: BoolArray) -> None:
         """Drop the weights that are not ``kept``, as the pool does."""
         in_use = in_use[: len(self._weight_at)]
         gone = np.sort(self._weight_at[~in_use]).astype(np.int32)
         if len(gone):
-            _checked(self._highs.deleteCols(len(gone), gone))
+            self._highs.deleteCols(len(gone), gone)
             self._weight_at = self._weight_at[in_use] - np.searchsorted(
                 gone, self._weight_at[in_use]
             )
@@ -135,15 +135,15 @@ class CutProgram:
         """
         self._send()
         if cold:
-            _checked(self._highs.clearSolver())
+            self._highs.clearSolver()
         solution, trouble = self._run()
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
             _, usual = self._highs.getOptionValue(_STRATEGY)
-            _checked(self._highs.clearSolver())
-            _checked(self._highs.setOptionValue(_STRATEGY, _PRIMAL))
+            self._highs.clearSolver()
+            self._highs.setOptionValue(_STRATEGY, _PRIMAL)
             solution, trouble = self._run()
-            _checked(self._highs.setOptionValue(_STRATEGY, usual))
+            self._highs.setOptionValue(_STRATEGY, usual)
         if trouble or solution is None:
             raise SolverError(
                 f"The restricted master with {len(self._sent)} cuts and {len(self._weight_at)} "
@@ -157,7 +157,7 @@ class CutProgram:
         held = np.isin(self._sent, pool.numbers, assume_unique=True)
         if not held.all():
             gone = (self._n_above + np.flatnonzero(~held)).astype(np.int32)
-            _checked(self._highs.deleteRows(len(gone), gone))
+            self._highs.deleteRows(len(gone), gone)
             self._sent = self._sent[held]
         self._choose_unit()
         n_sent, n_weights = len(self._sent), len(self._weight_at)
@@ -184,18 +184,16 @@ class CutProgram:
         if unit != self.unit:
             self.unit = unit
             for row, loss in enumerate(self._pool.losses[: len(self._sent)] / unit):
-                _checked(self._highs.changeRowBounds(row, float(loss), _FREE))
+                self._highs.changeRowBounds(row, float(loss), _FREE)
 
     def _add_columns(self, costs: FloatArray, rows: FloatArray) -> IntArray:
         """Append columns of HiGHS with entries in its first rows, and return their indices."""
         n, first = len(costs), len(self._weight_at) + len(self._slack_at)
         columns, at = np.nonzero(rows.T)
         starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=n))))[:-1]
-        _checked(
-            self._highs.addCols(
-                n, costs, np.zeros(n), np.full(n, _FREE), len(at),
-                starts.astype(np.int32), at.astype(np.int32), rows[at, columns],
-            )
+        self._highs.addCols(
+            n, costs, np.zeros(n), np.full(n, _FREE), len(at),
+            starts.astype(np.int32), at.astype(np.int32), rows[at, columns],
         )  # fmt: skip
         return first + np.arange(n)
 
@@ -208,11 +206,9 @@ class CutProgram:
         values = np.concatenate((products[rows, columns], np.ones(n)))
         order = np.lexsort((at, np.concatenate((rows, np.arange(n)))))
         starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n) + 1)))[:-1]
-        _checked(
-            self._highs.addRows(
-                n, pool.losses[new] / self.unit, np.full(n, _FREE), len(at),
-                starts.astype(np.int32), at[order].astype(np.int32), values[order],
-            )
+        self._highs.addRows(
+            n, pool.losses[new] / self.unit, np.full(n, _FREE), len(at),
+            starts.astype(np.int32), at[order].astype(np.int32), values[order],
         )  # fmt: skip
         self._sent = pool.numbers.copy()
 
@@ -252,11 +248,3 @@ def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
     """Scale weights down to a sum of at most ``norm``."""
     total = float(weights.sum())
     return weights * (norm / total) if total > norm else weights
-
-
-def _checked(status: Any) -> None:
-    """Raise SolverError if the return code of HiGHS is an error."""
-    if status == highspy.HighsStatus.kError:
-        raise SolverError(
-            "HiGHS refused a change of the restricted master; please report this as a bug."
-        )

@@ -138,30 +138,19 @@ class LinearScores(Scores):
 
     def scores(self, weights: FloatArray) -> tuple[FloatArray, StackedParts]:
         """Scores of all parts under the flat ``weights``, as a flat array and as views by kind."""
-        flat = np.empty(self.n_scores)
-        return flat, self.scores_of_run(weights, 0, self.n_examples, flat)
-
-    def scores_of_run(
-        self, weights: FloatArray, first: int, last: int, flat: FloatArray
-    ) -> StackedParts:
-        """Fill the scores of the examples ``first <= i < last`` into ``flat``, and return views."""
-        rows, offsets = {}, {}
+        flat, rows = np.empty(self.n_scores), {}
         for a in self.layouts:
-            starts = self.offsets[a.kind]
-            start, stop = int(starts[first]), int(starts[last])
-            offsets[a.kind] = starts[first : last + 1] - start
-            begin, end = (a.first_score + row * a.n_channels for row in (start, stop))
-            out = flat[begin:end].reshape(stop - start, a.n_channels)
+            end = a.first_score + a.n_rows * a.n_channels
+            out = flat[a.first_score : end].reshape(a.n_rows, a.n_channels)
             rows[a.kind] = out
             if a.is_sparse:
                 by_feature = np.ascontiguousarray(self.matrix(weights, a))
-                out[:] = self._matrices[a.kind][start:stop] @ by_feature
+                out[:] = self._matrices[a.kind] @ by_feature
             else:
-                values = self.features[0][a.first_feature :][
-                    start * a.n_columns : stop * a.n_columns
-                ].reshape(stop - start, a.n_columns)
+                end = a.first_feature + a.n_rows * a.n_columns
+                values = self.features[0][a.first_feature : end].reshape(a.n_rows, a.n_columns)
                 np.matmul(values, self.matrix(weights, a), out=out)
-        return StackedParts(rows, offsets)
+        return flat, StackedParts(rows, self.offsets)
 
     @staticmethod
     def matrix(weights: FloatArray, layout: KindLayout) -> FloatArray:
@@ -222,18 +211,15 @@ class FoundOutputs(NamedTuple):
     entry_value: FloatArray
 
 
-def merge_kinds(
-    separation: Separation, parts: Scores, scores: StackedParts, first: int = 0
-) -> FoundOutputs:
-    """Flatten a separation made at ``scores`` of the examples from index ``first`` on."""
+def merge_kinds(separation: Separation, parts: Scores, scores: StackedParts) -> FoundOutputs:
+    """Flatten a separation made at ``scores`` of all examples."""
     n = scores.n_examples
     losses = np.asarray(separation.losses, dtype=np.float64)
     owners, entries, values = [], [], []
     for a in parts.layouts:
         difference = separation.differences[a.kind]
         owners.append(np.repeat(np.arange(n), np.diff(separation.indptr[a.kind])))
-        rows = difference.parts + int(parts.offsets[a.kind][first])
-        entries.append(a.first_score + rows * a.n_channels + difference.channels)
+        entries.append(a.first_score + difference.parts * a.n_channels + difference.channels)
         values.append(difference.values)
     owner, entry, value = (np.concatenate(arrays) for arrays in (owners, entries, values))
     if len(parts.layouts) > 1:
@@ -243,7 +229,7 @@ def merge_kinds(
     bad = np.flatnonzero(~np.isfinite(violations))
     if len(bad):
         raise TaskError(
-            f"The loss-augmented argmax of X[{bad[0] + first}] has a loss or joint feature that is "
+            f"The loss-augmented argmax of X[{bad[0]}] has a loss or joint feature that is "
             "not finite."
         )
     return FoundOutputs(

@@ -20,7 +20,7 @@ import highspy
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from structboost._typing import AnyArray, BoolArray, FloatArray
+from structboost._typing import BoolArray, FloatArray
 from structboost.errors import SolverError, TaskError
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_flag, shown
@@ -203,8 +203,6 @@ _SLIP = 1e-6
 _MOST_SETS, _MOST_SETS_SPARED = 1 << 18, 1 << 15
 # Entries of a matrix of constraints that a search holds as a table.
 _MOST_ENTRIES = 1 << 20
-# Pairs of entries, times constraints, that a search looks at at once.
-_MOST_PAIRS = 1 << 20
 
 
 class ProgramSolver:
@@ -250,25 +248,21 @@ class ProgramSolver:
         n_items = int(self.matrix.shape[1])
         self.n_items: int | None = n_items
         self.maximize = checked_flag(maximize, "maximize")
-        is_sized = hasattr(bounds, "__len__") and not isinstance(bounds, type)
-        is_pair = is_sized and getattr(bounds, "shape", (1,)) != () and len(bounds) > 0
-        if not is_pair or (n_items > 1 and len(bounds) == 1):
-            raise ValueError(f"bounds is {shown(bounds)}; give a pair, or a pair for each item.")
-        table: FloatArray = _broadcast(bounds, np.float64, (n_items, 2), "bounds")
+        table = _numbers(bounds, ((2,), (n_items, 2)), "bounds", "a pair, or a pair for each item")
         # None became NaN.
-        self.bounds = np.where(np.isnan(table), (-np.inf, np.inf), table)
+        table = np.where(np.isnan(table), (-np.inf, np.inf), table)
+        self.bounds: FloatArray = np.broadcast_to(table, (n_items, 2)).copy()
         crossed = np.flatnonzero(self.bounds[:, 0] > self.bounds[:, 1])
         if len(crossed):
             raise ValueError(
                 f"The bounds of item {crossed[0]} are {self.bounds[crossed[0]].tolist()}; the "
                 "first must not be above the second."
             )
-        whole: FloatArray = _broadcast(integrality, np.float64, (n_items,), "integrality")
+        wanted = "True or False, or one for each item"
+        whole = _numbers(integrality, ((), (n_items,)), "integrality", wanted)
         if not np.isin(whole, (0.0, 1.0)).all():
-            raise ValueError(
-                f"integrality is {shown(integrality)}; give True or False, or one for each item."
-            )
-        self.integrality = whole.astype(bool)
+            raise ValueError(f"integrality is {shown(integrality)}; give {wanted}.")
+        self.integrality: BoolArray = np.broadcast_to(whole > 0, n_items).copy()
         self._local = threading.local()
 
     def solve(self, costs: FloatArray) -> FloatArray:
@@ -332,8 +326,7 @@ class ProgramSolver:
     def improve_all(self, costs: FloatArray, solutions: FloatArray) -> FloatArray:
         """Search for better solutions of zeros and ones, by a short search for the best one.
 
-        Where the search for the best one ends early, one or two entries are flipped while that
-        pays.  Other programs, and those with very many pairs of entries, are left as they are.
+        Solutions of other programs are left as they are.
 
         Parameters
         ----------
@@ -345,26 +338,12 @@ class ProgramSolver:
         solutions : ndarray, shape (n, n_items)
             Feasible solutions, none worse than that of its row.
         """
-        if not self._is_binary or len(self.low) * solutions.shape[1] ** 2 > _MOST_PAIRS:
-            return solutions
-        rows, improved = self.matrix.toarray(), solutions.copy()
-        for prices, z in zip(-costs if self.maximize else costs, improved, strict=True):
-            searched = self._search(-prices if self.maximize else prices, _MOST_SETS_SPARED)
-            if searched.solution is not None and prices @ searched.solution < prices @ z:
-                z[:] = searched.solution
-            if searched.is_proven:
-                continue
-            least = -_LEAST_GAIN * np.abs(prices).max(initial=0.0)
-            while True:
-                change = 1.0 - 2.0 * z
-                moved, total = _pair_sums(rows * change), _pair_sums(prices * change)
-                after = (rows @ z)[:, None, None] + moved
-                is_kept = (after <= self.high[:, None, None]) & (after >= self.low[:, None, None])
-                total = np.where(is_kept.all(axis=0), total, np.inf)
-                best = np.unravel_index(int(total.argmin()), total.shape)
-                if not total[best] < least:
-                    break
-                z[list(set(best))] = 1.0 - z[list(set(best))]
+        improved = solutions.copy()
+        sign = -1.0 if self.maximize else 1.0
+        for prices, z in zip(costs, improved, strict=True):
+            best = self._search(prices, _MOST_SETS_SPARED).solution if self._is_binary else None
+            if best is not None and sign * prices @ best < sign * prices @ z:
+                z[:] = best
         return improved
 
     def __getstate__(self) -> dict[str, Any]:
@@ -430,19 +409,8 @@ class ProgramSolver:
         lp.a_matrix_.value_ = self.matrix.data
         lp.sense_ = highspy.ObjSense.kMaximize if self.maximize else highspy.ObjSense.kMinimize
         if not is_relaxed:
-            kinds = highspy.HighsVarType
-            lp.integrality_ = [
-                kinds.kInteger if whole else kinds.kContinuous for whole in self.integrality
-            ]
+            lp.integrality_ = [highspy.HighsVarType(int(whole)) for whole in self.integrality]
         return lp
-
-
-def _pair_sums(values: FloatArray) -> FloatArray:
-    """Return sums over pairs of entries of the last axis, with single entries as diagonal."""
-    pairs = values[..., :, None] + values[..., None, :]
-    diagonal = np.arange(values.shape[-1])
-    pairs[..., diagonal, diagonal] = values
-    return pairs
 
 
 def _run(highs: Any) -> None:
@@ -487,12 +455,12 @@ def _rows(matrix: Any, b: Any, name: str) -> Any:
     return rows, sides
 
 
-def _broadcast(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> AnyArray:
-    """Values for all items or for each, as an array of ``shape``."""
+def _numbers(values: Any, shapes: tuple[Any, ...], name: str, wanted: str) -> FloatArray:
+    """Values as an array of one of the shapes, or ValueError with what is wanted."""
     try:
-        return np.broadcast_to(np.asarray(values, dtype), shape).copy()
+        table = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        wanted = "a pair, or a pair" if len(shape) == 2 else "one value, or one"
-        raise ValueError(
-            f"{name} is {shown(values)}; give {wanted} for each of {shape[0]} items."
-        ) from None
+        table = np.zeros(0)
+    if table.shape not in shapes:
+        raise ValueError(f"{name} is {shown(values)}; give {wanted}.")
+    return table

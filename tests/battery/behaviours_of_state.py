@@ -272,7 +272,7 @@ def set_params_after_fit(face):
         "class_weight": "balanced", "loss": "other", "objective": "other", "weak_learner": "tree",
         "coding": "other", "codes": "other", "formulation": "other", "hierarchy": [],
         "forbidden": [("N", "O"), ("O", "N")], "n_segments": 1, "passthrough": True, "folds": 3,
-        "categorical_features": [0], "outputs": "other", "max_depth": 1, "average": False,
+        "categorical_features": [0], "outputs": "other", "max_depth": 1,
         "radius": 1, "word": "other", "window": 1, "columns": ["other"], "problem": np.sign,
     }.items():  # fmt: skip
         if not face.has(name):

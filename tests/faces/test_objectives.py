@@ -19,7 +19,6 @@ from structboost.objectives import (
     ConditionalLikelihood,
     Exponential,
     Hinge,
-    LogLoss,
     OneSlack,
     Pairwise,
     values,
@@ -160,13 +159,6 @@ def test_an_objective_with_parameters_is_the_fit_of_flat_ones(face, objective, t
 def test_an_objective_has_no_parameters_of_another_nor_of_another_face():
     with pytest.raises(TypeError, match="max_depth"):
         Hinge(max_depth=3)
-    with pytest.raises(ValueError, match=r"l1_ratio is 0.5, .* write .* weak_learner='linear'"):
-        StructBoostClassifier(LogLoss(l1_ratio=0.5)).fit(X, Y)
-    for ratio in (0.0, 0.9):
-        model = StructBoostClassifier(LogLoss(l1_ratio=ratio, C=5.0), weak_learner="linear")
-        model.fit(X, Y)
-        assert model.history_[-1]["certified"]
-        assert (model.feature_importances_ == 0).any() == (ratio > 0)
     with pytest.raises(TypeError, match="objective is Pairwise"):
         StructBoostClassifier(objective=Pairwise()).fit(X, Y)
     for grid in ({"C": [5.0]}, {"objective__C": [5.0]}, {"objective": [Hinge(C=5.0, tol=0.1)]}):

@@ -34,12 +34,10 @@ def add_to(master, responses):
     master.add_columns({"x": Terms(columns, learners, np.arange(n) % 3, np.ones(n))}, n)
 
 
-def random_master(C, regulariser, seed=0):
+def random_master(C, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, 15)
-    # Smooth on the scale of the steps that differences are taken with.
-    formulation = Logistic(regulariser, smoothing=0.3)
-    master = LogisticMaster(problem_of(MulticlassTask(3), y), C, formulation)
+    master = LogisticMaster(problem_of(MulticlassTask(3), y), C, Logistic())
     responses = rng.normal(size=(4, 15)).astype(np.float32)
     add_to(master, responses)
     return master, responses, y
@@ -47,12 +45,11 @@ def random_master(C, regulariser, seed=0):
 
 @settings(max_examples=20, deadline=None)
 @given(
-    st.sampled_from(["frobenius", "l1", "l1_linf"]),
     st.sampled_from([1.0, 100.0, float("inf")]),
     st.integers(0, 99),
 )
-def test_gradient_equals_finite_differences(regulariser, C, seed):
-    master, _, _ = random_master(C, regulariser, seed)
+def test_gradient_equals_finite_differences(C, seed):
+    master, _, _ = random_master(C, seed)
     at = np.random.default_rng(seed).normal(size=12)
     # Products are in single precision.
     error = check_grad(
@@ -64,23 +61,15 @@ def test_gradient_equals_finite_differences(regulariser, C, seed):
     assert error < 0.03 * max(1.0, np.linalg.norm(master.value_and_gradient(at)[1]))
 
 
-@pytest.mark.parametrize(
-    ("regulariser", "penalty"),
-    [
-        ("frobenius", lambda w: w**2),
-        ("l1", lambda w: np.hypot(w, 0.3) - 0.3),
-        ("l1_linf", lambda w: 0.3 * np.log(np.exp(np.hstack((w, -w)) / 0.3).mean(axis=1))),
-    ],
-)
-def test_loss_equals_that_of_the_paper(regulariser, penalty):
+def test_loss_equals_that_of_the_paper():
     """(3) with the margin inside, example by example."""
-    master, responses, y = random_master(7.0, regulariser)
+    master, responses, y = random_master(7.0)
     w = np.random.default_rng(1).normal(size=(4, 3))
     plain = [
         np.log(sum(np.exp((c != y[i]) - s[y[i]] + s[c]) for c in range(3)))
         for i, s in enumerate(responses.T @ w)
     ]
-    expected = np.mean(plain) + penalty(w).sum() / 7.0
+    expected = np.mean(plain) + (w**2).sum() / 7.0
     assert master.value_and_gradient(w.ravel())[0] == pytest.approx(expected, rel=1e-5)
 
 

@@ -93,7 +93,6 @@ def scores_of_all_tags(tagger, x):
         (sentences, {"objective": "l1_log_loss", "C": 30, "tol": 0.1}),
         (sentences, {"weak_learner": "stump", "max_iter": 20}),
         (with_vectors, {}),
-        (with_vectors, {"transitions": "seen", "l1_ratio": 0.1}),
         (with_vectors, {"objective": "svm", "C": 30}),
         (with_vectors, {**HINGE, "max_iter": 5, "weak_learner": "linear"}),
     ],
@@ -169,9 +168,6 @@ NAMED, TWO_TAGS = [[{"a": 1}, {"a": 2}]], [["D", "N"]]
         ({}, [[{}, {}]] * 6, TWO_TAGS * 6, "no tokens with features"),
         ({"forbidden": ["DN"]}, NAMED, TWO_TAGS, "forbidden has 'DN'; give pairs"),
         ({"forbidden": [("D",)]}, NAMED, TWO_TAGS, "forbidden has ('D',); give pairs"),
-        ({"transitions": "seen", **HINGE}, NAMED, TWO_TAGS, "transitions is 'seen'"),
-        ({"transitions": "seen", "weak_learner": "tree"}, NAMED, TWO_TAGS, "transitions is 'seen'"),
-        ({"transitions": "seen"}, [np.eye(2)], TWO_TAGS, "transitions is 'seen', which only"),
         (
             {"weak_learner": "active_feature", **HINGE}, forms(sentences(9)[0])[1], sentences(9)[1],
             "'active_feature'",
@@ -253,15 +249,6 @@ def test_weights_that_leave_no_known_tag_are_refused():
     X = [np.ones((2, 1))] * 3
     with pytest.raises(ValueError, match="sample_weight leaves no sequence that has a known tag"):
         StructBoostTagger().fit(X, [[None, None], [1, 2], [2, 1]], sample_weight=[1, 0, 0])
-
-
-def test_transitions_of_seen_pairs_give_no_weight_to_others():
-    X, y = sentences(60)
-    tagger = StructBoostTagger(transitions="seen", C=60.0, weak_learner="linear").fit(X, y)
-    seen = {pair for tags in y for pair in pairwise(tags)}
-    weights = zip(product(tagger.classes_, repeat=2), tagger.transitions_.flat, strict=True)
-    assert {pair for pair, weight in weights if weight} == seen
-    assert StructBoostTagger(transitions="seen").fit(X, y).score(*sentences(40, seed=1)) > 0.95
 
 
 def test_many_sequences_and_tags_are_predicted_as_each_one_alone(monkeypatch):
