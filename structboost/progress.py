@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Self, TextIO
 
 from tqdm.auto import tqdm
 
-from structboost._typing import override
 from structboost.runtime.compiled import announce_compilation
-
-_PULSE = 4.0  # seconds between the lines of a phase
 
 
 class Progress:
@@ -60,13 +56,21 @@ class Progress:
 
 
 class ProgressLine(Progress):
-    """Count of steps, with a ``label`` such as "segmented"."""
+    """Count of steps, with a ``label`` such as "segmented", which may be used as a context."""
 
-    def __init__(self, label: str, total: int | None, visible: bool = True) -> None:
+    def __init__(self, label: str, total: int | None = None, visible: bool = True) -> None:
         super().__init__(visible=visible)
         self.label, self.total = label, total
         self.done = 0
         self._began = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        if self.visible:
+            self._state()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def step(self, text: str = "") -> None:
         """Count one more step, and show ``text`` after the count."""
@@ -78,42 +82,6 @@ class ProgressLine(Progress):
         seconds = f"{time.perf_counter() - self._began:.0f} s"
         fraction = self.done / self.total if self.total else None
         self.show("  ".join(filter(None, (f"{self.label} {count}", seconds, text))), fraction)
-
-
-class Phase(ProgressLine):
-    """Count of steps that also updates its time during a long step.
-
-    Use it as a context.  A log gets a line every few seconds.
-    """
-
-    def __init__(self, label: str, total: int | None = None, visible: bool = True) -> None:
-        super().__init__(label, total, visible)
-        self._lock, self._ended = threading.RLock(), threading.Event()
-        self._clock = threading.Thread(target=self._pulse, daemon=True)
-
-    def __enter__(self) -> Self:
-        if self.visible:
-            self._state()
-            self._clock.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.visible:
-            self._ended.set()
-            self._clock.join()
-        self.close()
-
-    @override
-    def step(self, text: str = "") -> None:
-        with self._lock:
-            super().step(text)
-
-    def _pulse(self) -> None:
-        while not self._ended.wait(_PULSE):
-            with self._lock:
-                self._state()
-                if self._bar is not None and self._bar.disable:
-                    (self.stream or sys.stderr).write(self._text + "\n")
 
 
 class ProgressBar(Progress):

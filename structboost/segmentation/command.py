@@ -22,7 +22,7 @@ from structboost.files.atomic_write import (
     whole_file,
     write_whole,
 )
-from structboost.progress import Phase
+from structboost.progress import ProgressLine
 from structboost.segmentation.labelled_folder import LabelledFolder, read_folder, read_split
 from structboost.segmentation.masks import LabelMap
 from structboost.segmentation.scores import SegmentationScores, confusion, named_scores
@@ -140,7 +140,7 @@ def _predict(options: argparse.Namespace) -> bool:
     _check_targets(files, options)
     names = [meaning.name(label) for label in range(n_labels)]
     problems = 0
-    with Phase("segmented", len(files)) as line:
+    with ProgressLine("segmented", len(files)) as line:
         for path, segmented in zip(files, _segment(segmenter, files, options), strict=True):
             if isinstance(segmented, ValueError):
                 problems += 1
@@ -197,7 +197,7 @@ def _evaluate(options: argparse.Namespace) -> bool:
     predicted: Iterator[Mask] = joblib.Parallel(options.jobs, return_as="generator")(
         joblib.delayed(segmenter.predict)(image.image) for image in images
     )
-    with Phase("segmented", len(images)) as line:
+    with ProgressLine("segmented", len(images)) as line:
         for image, mask in zip(images, predicted, strict=True):
             counts[image.name] = confusion(image.mask, mask, n_labels)
             line.step()

@@ -22,7 +22,7 @@ from structboost.learners.stump import StumpFamily
 from structboost.learners.union import UnionFamily
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT, Ensemble
-from structboost.progress import Phase
+from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import described
 from structboost.runtime.interrupts import uninterrupted
@@ -584,14 +584,14 @@ def fit_tuned(
         chosen = images_of_search(len(graphs), groups, random_state)
         part_groups = None if groups is None else [groups[i] for i in chosen]
         part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
-        with Phase(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
+        with ProgressLine(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
             settings, C, scores, _ = tuned(
                 *part, settings, random_state=random_state, groups=part_groups, report=line.step
             )
-    with Phase("linear function of the CRF", 1, verbose) as line:
+    with ProgressLine("linear function of the CRF", 1, verbose) as line:
         linear = linear_function(graphs, counts, settings, groups)
         line.step()
-    with Phase(f"CRF with C = {C:g}", 1, verbose) as line:
+    with ProgressLine(f"CRF with C = {C:g}", 1, verbose) as line:
         trainer = fit_crf(graphs, counts, settings, C, groups, linear)
         line.step()
     return trainer, float(C), sorted(scores.items())

@@ -39,7 +39,7 @@ from structboost._typing import (
     ShortArray,
     SingleArray,
 )
-from structboost.progress import Phase
+from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.compiled import compiled
 from structboost.vision.images import Photograph, ReadWhenUsed
@@ -625,7 +625,7 @@ def stored_images(
         joblib.delayed(_store)(describing, image, index, file)
         for index, (image, file) in enumerate(zip(images, files, strict=True))
     )
-    with Phase("superpixels and features", len(images), verbose) as line:
+    with ProgressLine("superpixels and features", len(images), verbose) as line:
         for _ in described:
             line.step()
     return ReadWhenUsed(files, joblib.load)

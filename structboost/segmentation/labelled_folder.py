@@ -10,7 +10,7 @@ import numpy as np
 
 from structboost._typing import PathName
 from structboost.files.atomic_write import checked_path
-from structboost.progress import Phase
+from structboost.progress import ProgressLine
 from structboost.segmentation.masks import (
     LabelMap,
     MaskSource,
@@ -136,7 +136,7 @@ def read_folder(
     pairs = _pairs(folder, source, place, names)
     together = () if foreground is None else tuple(np.atleast_1d(foreground).tolist())
     values: set[int] = set()
-    with Phase("images and masks read", len(pairs), bool(verbose)) as line:
+    with ProgressLine("images and masks read", len(pairs), bool(verbose)) as line:
         for name, image in pairs:
             mask, file = source.read(name), str(source.files[name])
             shape = read_photograph(image).shape

@@ -38,7 +38,7 @@ from structboost.files.archive import (
     prefixed,
     whole_number,
 )
-from structboost.progress import Phase
+from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
@@ -232,7 +232,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                     "group are held out together."
                 )
         values: set[int] = set()
-        with Phase("images and masks checked", n, verbose) as line:
+        with ProgressLine("images and masks checked", n, verbose) as line:
             for i in range(n):
                 shape = photograph(images[i], f"images[{i}]").shape
                 mask = mask_of(masks[i], f"masks[{i}]")
@@ -251,7 +251,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             )
             described = stored_images(small, self._describing(), folder, self.n_jobs, verbose)
             counts = []
-            with Phase("classes of superpixels", n, verbose) as line:
+            with ProgressLine("classes of superpixels", n, verbose) as line:
                 for i, image in enumerate(described):
                     labels = meaning.labels(mask_of(masks[i], f"masks[{i}]"))
                     coarse = resized_mask(labels, image.labels.shape)
@@ -414,7 +414,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         self.classifiers_, log_probabilities = fit_unaries(
             images, counts, self.unaries, n_jobs=self.n_jobs, **settings
         )
-        with Phase("potentials", len(images), verbose) as line:
+        with ProgressLine("potentials", len(images), verbose) as line:
             geometries = []
             for image in images:
                 geometries.append(image.geometry())

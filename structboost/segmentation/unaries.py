@@ -27,7 +27,7 @@ from structboost.files.archive import Array, DamagedFileError
 from structboost.learners.table import Scorer
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_table import TreeTable
-from structboost.progress import Phase
+from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
 from structboost.segmentation.descriptors import (
     GROUP_WIDTHS,
@@ -494,7 +494,7 @@ def fit_unaries(
         )
         fits[ALL] = fit_joint, draw(_JOINT_ROWS)
     if not isinstance(settings, OwnUnaries) or settings.features is None:
-        with Phase(f"visual words of {len(images)} images", 1, verbose) as line:
+        with ProgressLine(f"visual words of {len(images)} images", 1, verbose) as line:
             codebook = learn_codebook(images, random_state=random_state)
             line.step()
     sample = _sample(images, counts, codebook, {name: fits[name][1] for name in fits}, verbose)
@@ -505,7 +505,7 @@ def fit_unaries(
         ("classifiers on all features", [ALL], 1),
     ):
         tasks = [(name, fits[name][0], rows) for name in names for rows in fits[name][1]]
-        with Phase(title, len(tasks), verbose and bool(tasks)) as line:
+        with ProgressLine(title, len(tasks), verbose and bool(tasks)) as line:
             results = joblib.Parallel(most_jobs, return_as="generator")(
                 joblib.delayed(fit_on_one_thread)(fit, sample(name, rows), labels[rows], n_labels)
                 for name, fit, rows in tasks
@@ -514,7 +514,7 @@ def fit_unaries(
                 fitted.setdefault(name, []).append(classifier)
                 line.step()
     log_probabilities = []
-    with Phase("log-probabilities of the classifiers", len(images), verbose) as line:
+    with ProgressLine("log-probabilities of the classifiers", len(images), verbose) as line:
         with one_blas_thread():
             for image, fold in zip(images, fold_of, strict=True):
                 without = {group: each[fold : fold + 1] for group, each in fitted.items()}
@@ -541,7 +541,7 @@ def _sample(
     ends = np.cumsum(list(map(len, counts)))
     wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
     stored: dict[str, list[NDArray[np.float16]]] = {name: [] for name in drawn}
-    with Phase("features to learn from", len(images), verbose) as line:
+    with ProgressLine("features to learn from", len(images), verbose) as line:
         for image, end in zip(images, ends, strict=True):
             start = end - image.n_superpixels
             with one_blas_thread():

@@ -88,17 +88,11 @@ def add_arguments(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--jobs",
-        type=_number_of_jobs,
+        type=int,
         default=-1,
         help="processes; by default one for each processor",
     )
     parser.set_defaults(run=run)
-
-
-def _number_of_jobs(text: str) -> int:
-    if text != "-1" and not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r}; give 1 or more processes, or -1 for all.")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> bool:

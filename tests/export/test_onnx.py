@@ -100,18 +100,6 @@ def rows_at_thresholds(model, table):
     return rows
 
 
-def test_thresholds_between_numbers_of_single_precision_split_them_alike():
-    # The threshold is the middle of two neighbours in single precision: rounding to the nearest
-    # would send one of them to the other side.
-    low = np.float32(0.1)
-    for _ in range(4):
-        high = np.nextafter(low, np.float32(1))
-        x = np.repeat([[float(low)], [float(high)]], 20, axis=0)
-        model = StructBoostClassifier(objective="hinge", C=30).fit(x, np.repeat([0, 1], 20))
-        assert run(model, np.array([[low], [high]]))["label"].tolist() == [0, 1]
-        low = high
-
-
 def test_formulations_say_how_probabilities_follow_from_scores():
     class Cautious(Exponential):
         link = SoftmaxLink(sharpness=0.5, margin=0.7)
