@@ -84,6 +84,7 @@ from structboost.validation import (
     checked_seed,
     checked_whole_number,
     group_indices_by_name,
+    shown,
 )
 from structboost.vision.images import (
     VOID,
@@ -98,6 +99,13 @@ from structboost.vision.images import (
 )
 
 Floats32 = SingleArray
+# Types of parameters that are no numbers.
+_KINDS: dict[str, Any] = {
+    "crf": CRFSettings,
+    "unaries": UnarySettings | OwnUnaries,
+    "superpixels": Callable | None,
+    "meaning": LabelMap | None,
+}
 _SCALED = 200  # largest number of images for the scale of the potentials
 
 
@@ -211,6 +219,9 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             sizes differ, or an image or a mask cannot be used.  The message gives the index of the
             image.
         """
+        for name, kind in _KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} is {shown(getattr(self, name))}; give {kind}.")
         for name in ("n_segments", "longest"):
             checked_whole_number(getattr(self, name), name)
         checked_seed(self.random_state, "random_state")

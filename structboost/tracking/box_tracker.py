@@ -34,15 +34,13 @@ from structboost.tracking.object_search import (
     training_boxes,
 )
 from structboost.tracking.online_learner import StructBoostLearner
-from structboost.validation import (
-    checked_number,
-    checked_numbers,
-    checked_seed,
-    checked_whole_number,
-)
+from structboost.validation import checked_numbers, checked_seed
 from structboost.vision.images import Pixels, checked_image
 
 _N_COLOURS = 16
+_N_BOXES = 200  # learned from per frame
+_EVERY = 2  # frames from one training to the next
+_LOST_BELOW = 0.1  # confidence under which the object counts as lost
 # Samples of the first frames, taken together, because one of 200 boxes shows little of the object.
 _N_FIRST = 5
 # Radii of the search and of the boxes learned from, in sizes of the object; the search is wider
@@ -147,22 +145,18 @@ class BoxTracker(Described):
     """Tracker of one object through a video, from its box in the first frame or frames.
 
     In each frame about 2,000 boxes around the last one are scored, and the best is the object's.
+    Every second frame about 200 boxes around the new one are added to the training set, and the
+    learner continues its training.
+
     An object that rotates in the image plane is searched in a view rotated with it, where the
-    motion of its points counts as well.  Every second frame about 200 boxes around the new one are
-    added to the training set, and the learner continues its training.
+    motion of its points counts as well.  Under a confidence of .1, or of 0 while all points of a
+    rotating object move as one thing, it counts as lost: its box stays where it was last seen, a
+    wider disc is searched, and nothing is learned until it stands out half as much as it used to.
 
     Parameters
     ----------
     learner : BoxLearner
         Learner that trains on boxes and scores them.
-    n_boxes : int
-        Number of boxes to learn from per frame.
-    every : int
-        Number of frames from one training to the next.
-    lost_below : float
-        Confidence under which the object counts as lost.  Its box then stays where it was last
-        seen, a wider disc is searched, and nothing is learned until the object stands out half as
-        much as it used to.  The limit is 0 while it rotates and all its points move as one thing.
     random_state : int
         Seed for the boxes to learn from and for the colour palette.
 
@@ -183,20 +177,8 @@ class BoxTracker(Described):
         Number of frames seen, including the first ones.
     """
 
-    def __init__(
-        self,
-        learner: BoxLearner,
-        *,
-        n_boxes: int = 200,
-        every: int = 2,
-        lost_below: float = 0.1,
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, learner: BoxLearner, *, random_state: int = 0) -> None:
         self.learner = learner
-        self.n_boxes = checked_whole_number(n_boxes, "n_boxes", least=20)
-        self.every = checked_whole_number(every, "every")
-        wanted = "a number from 0 to below 1"
-        self.lost_below = checked_number(lost_below, "lost_below", wanted, lambda x: 0 <= x < 1)
         self.random_state = checked_seed(random_state, "random_state")
         self.box: FloatArray = np.full(4, np.nan)
         self._forget()
@@ -248,7 +230,7 @@ class BoxTracker(Described):
             self._planes(image, box, _TRAINING_RADIUS)
             for image, box in zip(images, boxes, strict=True)
         ]
-        self.learner.begin(self.n_boxes, planes[0].n_features, self._random)
+        self.learner.begin(_N_BOXES, planes[0].n_features, self._random)
         for i in range(max(_N_FIRST, len(images))):
             at = i % len(images)
             self._add(planes[at], boxes[at], images[at].shape, first=True)
@@ -357,7 +339,7 @@ class BoxTracker(Described):
         box = sight.view.box_in_frame(match.box)
         self.confidence = float(np.clip(match.margin, 0.0, 1.0))
         if not self.lost:
-            self.lost = match.margin < (0.0 if sight.is_sure else self.lost_below)
+            self.lost = match.margin < (0.0 if sight.is_sure else _LOST_BELOW)
         elif recognition.candidate is not None:
             self.lost = not recognition.confirm(match, box)
         else:
@@ -368,7 +350,7 @@ class BoxTracker(Described):
 
     def _learn(self, sight: _Sight) -> None:
         """Add boxes around the object and continue the training, every so many frames."""
-        if self.lost or self.n_frames % self.every:
+        if self.lost or self.n_frames % _EVERY:
             return
         with self._timed("training"):
             self._add(sight.planes, sight.match.box, sight.view.image.shape, first=False)
@@ -378,7 +360,7 @@ class BoxTracker(Described):
         """Search the whole frame while the object is lost, in place of training."""
         if not self.lost:
             self._n_pieces = 0
-        elif self._recognition.candidate is None and not self.n_frames % self.every:
+        elif self._recognition.candidate is None and not self.n_frames % _EVERY:
             with self._timed("search"):
                 height, width = image.shape[:2]
                 whole = np.array([0.0, 0.0, width, height])
@@ -393,7 +375,7 @@ class BoxTracker(Described):
             self._recognition.propose(match, seen, is_near=is_near)
 
     def _add(self, planes: Planes, box: FloatArray, shape: tuple[int, ...], *, first: bool) -> None:
-        boxes = training_boxes(box, self.n_boxes, _TRAINING_RADIUS, shape, self._random)
+        boxes = training_boxes(box, _N_BOXES, _TRAINING_RADIUS, shape, self._random)
         self.learner.add(box_features(planes, boxes), boxes, first=first)
 
     def _planes(self, image: Pixels, box: FloatArray, radius: float) -> Planes:
@@ -427,11 +409,7 @@ class StructBoostTracker(BoxTracker):
         Weight of the risk.
     ridge : float
         Weight of the squares of the stumps' weights.
-    n_stumps : int
-        Largest number of stumps.
-    n_kept : int
-        Number of stored frames, including the first ones.
-    n_boxes, every, lost_below, random_state
+    random_state : int
         As in :class:`structboost.tracking.BoxTracker`.
 
     Examples
@@ -448,17 +426,9 @@ class StructBoostTracker(BoxTracker):
         *,
         C: float = 30.0,
         ridge: float = 300.0,
-        n_stumps: int = 900,
-        n_kept: int = 60,
-        n_boxes: int = 200,
-        every: int = 2,
-        lost_below: float = 0.1,
         random_state: int = 0,
     ) -> None:
-        learner = StructBoostLearner(C=C, ridge=ridge, n_stumps=n_stumps, n_kept=n_kept)
-        super().__init__(
-            learner, n_boxes=n_boxes, every=every, lost_below=lost_below, random_state=random_state
-        )
+        super().__init__(StructBoostLearner(C=C, ridge=ridge), random_state=random_state)
 
 
 def _is_sure(motion: ObjectMotion | None) -> TypeGuard[ObjectMotion]:

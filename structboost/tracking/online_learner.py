@@ -29,9 +29,11 @@ from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.solvers.bundle import Bundle, CutPool
 from structboost.solvers.products import ordered_product, ordered_times_vector
-from structboost.validation import checked_positive, checked_whole_number
+from structboost.validation import checked_positive
 
 N_BINS = 32  # a power of two
+_N_STUMPS = 900  # at most
+_N_SLOTS = 60  # stored frames, including the first ones
 # Scores are whole numbers of the sum of the weights over 2 ** _BITS.
 _BITS = 30
 # Smallest weight in the risk of the first frames, the only ones whose box is certain.
@@ -145,7 +147,7 @@ class StructBoostLearner(Bundle):
     ----------
     stumps : ndarray of int64, shape (n_columns, 4)
         For each stump: feature, bin, sign of the response up to it, trainings without weight.
-    responses : ndarray of int8, shape (n_slots * n_boxes, more than n_stumps)
+    responses : ndarray of int8, shape (n_slots * n_boxes, more than 900)
         -1 or 1; the first ``n_columns`` columns count.
     weights : ndarray, shape (n_columns,)
         The best weights over the cuts.
@@ -159,20 +161,18 @@ class StructBoostLearner(Bundle):
     max_idle: ClassVar[int] = 6
     max_cuts: ClassVar[int | None] = 50
 
-    def __init__(self, *, C: float, ridge: float, n_stumps: int, n_kept: int) -> None:
+    def __init__(self, *, C: float, ridge: float) -> None:
         self.C = checked_positive(C, "C")
         self.ridge = checked_positive(ridge, "ridge")
-        self.n_stumps = checked_whole_number(n_stumps, "n_stumps")
-        self.n_kept = checked_whole_number(n_kept, "n_kept", least=10)
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
         """Forget all frames."""
-        self.frames = FrameStore(self.n_kept, n_boxes, n_features, _FIRST_WEIGHT)
+        self.frames = FrameStore(_N_SLOTS, n_boxes, n_features, _FIRST_WEIGHT)
         self.step_length, self.risk, self.objective = np.inf, np.inf, self.C
         self.pool = CutPool(empty_cut=True)
         self.pool.multipliers[0] = self.C
         self.weights, self.stumps = np.zeros(0), np.zeros((0, 4), np.int64)
-        n_columns = self.n_stumps + _COLUMNS_PER_ROUND
+        n_columns = _N_STUMPS + _COLUMNS_PER_ROUND
         self.responses = np.zeros((len(self.frames.codes), n_columns), np.int8)
 
     def add(self, features: SingleArray, boxes: FloatArray, *, first: bool) -> None:
@@ -278,11 +278,11 @@ class StructBoostLearner(Bundle):
     def _drop_columns(self) -> None:
         """Drop idle columns, and the lightest ones where there are still too many."""
         n_columns = len(self.weights)
-        if n_columns <= self.n_stumps:
+        if n_columns <= _N_STUMPS:
             return
         mask = self.stumps[:, 3] <= _MAX_IDLE
-        if mask.sum() > self.n_stumps:
-            mask[np.lexsort((np.arange(n_columns), -self.weights))[self.n_stumps :]] = False
+        if mask.sum() > _N_STUMPS:
+            mask[np.lexsort((np.arange(n_columns), -self.weights))[_N_STUMPS:]] = False
         self.keep_columns(mask)
 
     @override

@@ -329,7 +329,7 @@ def test_ctrl_c_ends_a_fit_in_a_model(Trainer, at):
 @pytest.mark.slow
 def test_a_tracker_finishes_its_frame(monkeypatch):
     frames = np.random.default_rng(0).integers(0, 255, (3, 48, 64, 3)).astype(np.uint8)
-    tracker = StructBoostTracker(n_boxes=40).init(frames[0], (20.0, 12.0, 20.0, 20.0))
+    tracker = StructBoostTracker().init(frames[0], (20.0, 12.0, 20.0, 20.0))
     look = StructBoostTracker._look
 
     def pressed_meanwhile(*args):
