@@ -1,9 +1,8 @@
 """Best tags of a sequence (Viterbi), and the probabilities of its tags (forward-backward).
 
 All sequences of a batch are searched in one compiled call, which releases the interpreter's lock.
-A sequence is a run of rows of ``emissions``.  Its steps read one and the same row of
-``transitions``, or, if ``row_step`` is 1 and not None, consecutive rows.  Arrays to work in come
-from Python: numba compiles ``np.empty`` for each function that allocates.
+A sequence is a run of rows of ``emissions``.  All its steps read one row of ``transitions``.
+Arrays to work in come from Python: numba compiles ``np.empty`` for each function that allocates.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray
-from structboost.inference.arguments import check_sum, n_dimensions, real_array
+from structboost.inference.arguments import check_sum, real_array
 from structboost.runtime.compiled import compiled
 
 
@@ -27,9 +26,8 @@ def viterbi(emissions: ArrayLike, transitions: ArrayLike) -> IntArray:
     ----------
     emissions : array-like, shape (n_tokens, n_tags)
         Score of each tag of each token; minus infinity forbids a tag.
-    transitions : array-like, shape (n_tags, n_tags) or (n_tokens - 1, n_tags, n_tags)
-        Score of each tag (row) followed by each tag (column), for all steps or for each step; minus
-        infinity forbids a pair.
+    transitions : array-like, shape (n_tags, n_tags)
+        Score of each tag (row) followed by each tag (column); minus infinity forbids a pair.
 
     Returns
     -------
@@ -73,16 +71,15 @@ def forward_backward(
     ----------
     emissions : array-like, shape (n_tokens, n_tags)
         Score of each tag of each token.
-    transitions : array-like, shape (n_tags, n_tags) or (n_tokens - 1, n_tags, n_tags)
+    transitions : array-like, shape (n_tags, n_tags)
         Score of each tag followed by each tag.
 
     Returns
     -------
     of_tags : ndarray, shape (n_tokens, n_tags)
         Probability of each tag of each token.
-    of_pairs : ndarray, of the shape of ``transitions``
-        Probability of each pair of tags at each step.  With one matrix for all steps, the sum over
-        the steps: the expected number of each pair.
+    of_pairs : ndarray, shape (n_tags, n_tags)
+        Expected number of each pair of tags, the sum of its probabilities over the steps.
     log_sum : float
         Logarithm of ``Z``.
 
@@ -113,15 +110,11 @@ def _one_sequence(emissions: ArrayLike, transitions: ArrayLike) -> Sequences:
     """Check a sequence, and return it as a batch of one."""
     of_tokens = real_array(emissions, "emissions", ("n_tokens", "n_tags"), forbids=True)
     n, n_tags = of_tokens.shape
-    has_steps = n_dimensions(transitions, "transitions") == 3
-    shape = (max(0, n - 1), n_tags, n_tags) if has_steps else (n_tags, n_tags)
-    of_steps = real_array(transitions, "transitions", shape, forbids=True)
+    of_steps = real_array(transitions, "transitions", (n_tags, n_tags), forbids=True)
     check_sum(of_tokens, "emissions")
     check_sum(of_steps, "transitions")
-    rows = of_steps.reshape(shape[0] if has_steps else 1, n_tags**2)
-    starts = np.array([0, n], np.int64)
-    row_step = 1 if has_steps else None
-    return of_tokens, rows, np.zeros(n_tags**2), starts, np.zeros(1, np.int64), row_step
+    starts, row = np.array([0, n]), np.zeros(1, np.int64)
+    return of_tokens, of_steps.reshape(1, -1), np.zeros(n_tags**2), starts, row
 
 
 def _all_forbidden() -> ValueError:
@@ -132,15 +125,14 @@ def _all_forbidden() -> ValueError:
 
 # First row of one that all sequences share.  numba compiles once more for a literal 0.
 ONE_ROW: Any = np.int64(0)
-NEXT_ROW: Any = np.int64(1)
-# Scores of tags and of pairs, allowed pairs, first token and first row of each sequence, row_step.
-Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, int | None]
+# Scores of tags and of pairs, allowed pairs, and first token and row of each sequence.
+Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]
 
 
 def best_tags(sequences: Sequences) -> tuple[IntArray, int]:
     """Return the best tags of all sequences, and the first without allowed tags, or -1."""
     tags = np.empty(len(sequences[0]), np.int64)
-    return tags, best_sequences(*sequences, tags, *space_of_search(*sequences))
+    return tags, best_sequences(*sequences, tags, *space_of_search(sequences[0], sequences[3]))
 
 
 def sums_of_tags(sequences: Sequences) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -159,7 +151,6 @@ def best_sequences(
     allowed: FloatArray,
     starts: IntArray,
     rows: IntArray,
-    row_step: int | None,
     tags: IntArray,
     best: FloatArray,
     pairs: FloatArray,
@@ -178,9 +169,7 @@ def best_sequences(
     starts : ndarray of int64, shape (n_sequences + 1,)
         First token of each sequence.
     rows : ndarray of int64, shape (n_sequences,)
-        Row of the first step of each sequence.
-    row_step : int or None
-        None where all steps of a sequence have one row, 1 where each has the next one.
+        Row of the steps of each sequence.
     tags : ndarray of int64, shape (n_tokens,)
         Filled with the tags.
     best, pairs, ends
@@ -192,7 +181,6 @@ def best_sequences(
         First sequence that has no allowed tags, or -1.
     """
     n_tags = emissions.shape[1]
-    rows_per_step = 0 if row_step is None else 1
     row_of_pairs = -1
     bound = -np.inf
     for i in range(len(rows)):
@@ -202,7 +190,7 @@ def best_sequences(
         for k in range(n_tags):
             best[0, k] = emissions[first, k]
         for t in range(1, n):
-            row = rows[i] + (t - 1) * rows_per_step
+            row = rows[i]
             if row != row_of_pairs:
                 row_of_pairs = row
                 for j in range(n_tags):
@@ -240,7 +228,7 @@ def best_sequences(
             return i
         for t in range(n - 1, 0, -1):
             tags[first + t] = tag
-            row = rows[i] + (t - 1) * rows_per_step
+            row = rows[i]
             # The tag from which the best sequence came is searched again, for one tag only.
             before, largest = ONE_ROW, -np.inf
             for j in range(n_tags):
@@ -255,12 +243,7 @@ def best_sequences(
 
 
 def space_of_search(
-    emissions: FloatArray,
-    transitions: FloatArray,
-    allowed: FloatArray,
-    starts: IntArray,
-    rows: IntArray,
-    row_step: int | None,
+    emissions: FloatArray, starts: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Allocate what :func:`best_sequences` of these sequences works in.
 
@@ -268,11 +251,10 @@ def space_of_search(
     where they are worth their time.
     """
     n_tags = emissions.shape[1]
-    is_pruned = n_tags >= MANY_TAGS and row_step is None
     return (
         np.empty((longest(starts), n_tags)),
         np.empty((n_tags, n_tags)),
-        np.empty((2, n_tags)) if is_pruned else None,
+        np.empty((2, n_tags)) if n_tags >= MANY_TAGS else None,
     )
 
 
@@ -387,7 +369,7 @@ _LARGEST = 1e250
 # Steps whose pairs are summed together, so that they stay in the cache of the processor.
 _STEPS_TOGETHER = 256
 
-# Scores of pairs, which of them are allowed, and the row of the first step.
+# Scores of pairs, which of them are allowed, and the row of the steps.
 _Steps = tuple[FloatArray, FloatArray, int]
 # Result of space_of_sums.
 Space = tuple[
@@ -403,7 +385,6 @@ def tag_probabilities(
     allowed: FloatArray,
     starts: IntArray,
     rows: IntArray,
-    row_step: int | None,
     of_tags: FloatArray,
     of_pairs: FloatArray,
     log_sums: FloatArray,
@@ -413,7 +394,7 @@ def tag_probabilities(
 
     Parameters
     ----------
-    emissions, transitions, allowed, starts, rows, row_step
+    emissions, transitions, allowed, starts, rows
         As :func:`best_sequences` takes them.
     of_tags : ndarray, shape (n_tokens, n_tags)
         Filled with the probability of each tag of each token.
@@ -427,14 +408,11 @@ def tag_probabilities(
     last_row, shift = -1, 0.0
     for i in range(len(rows)):
         first, n = starts[i], starts[i + 1] - starts[i]
-        if row_step is None:
-            if n > 1 and rows[i] != last_row:
-                last_row = rows[i]
-                shift = exponentials(transitions, last_row, allowed, space[3], space[4], space[8])
-        log_sums[i] = sum_product(
-            emissions, first, n, (transitions, allowed, rows[i]), space, shift, of_tags, of_pairs,
-            row_step,
-        )  # fmt: skip
+        if n > 1 and rows[i] != last_row:
+            last_row = rows[i]
+            shift = exponentials(transitions, last_row, allowed, space[3], space[4], space[8])
+        steps = transitions, allowed, rows[i]
+        log_sums[i] = sum_product(emissions, first, n, steps, space, shift, of_tags, of_pairs)
 
 
 @compiled(**INSIDE)
@@ -447,7 +425,6 @@ def sum_product(
     shift: float,
     of_tags: FloatArray,
     of_pairs: FloatArray,
-    row_step: int | None,
 ) -> float:
     """Compute the probabilities of one sequence, and return the logarithm of the sum.
 
@@ -461,17 +438,14 @@ def sum_product(
     first, n : int
         First token of the sequence, and how many it has.
     steps : tuple
-        Transitions and what is allowed, and the row of the first step.
+        Transitions and what is allowed, and the row of the steps.
     space : tuple
-        Result of :func:`space_of_sums`.  Without ``row_step``, it has the exponentials of the one
-        row of all steps.
+        Result of :func:`space_of_sums`, with the exponentials of the row of all steps.
     shift : float
         Largest score that :func:`exponentials` returned.
-    row_step
-        As for :func:`best_sequences`.
     """
-    transitions, allowed, row = steps
-    forward, likely, scales, following, preceding, arrived, backward, _values, many = space
+    row = steps[2]
+    forward, likely, scales, following, preceding, arrived, backward = space[:7]
     n_tags = emissions.shape[1]
     if n <= 0:
         return 0.0
@@ -488,8 +462,6 @@ def sum_product(
             for k in range(n_tags):
                 forward[t, k] = likely[0, k]
         else:
-            if row_step is not None:
-                shift = exponentials(transitions, row + t - 1, allowed, following, preceding, many)
             log_sum += shift
             for k in range(n_tags):
                 forward[t, k] = 0.0
@@ -519,8 +491,6 @@ def sum_product(
             arrived[k] = likely[t + 1, k] * backward[k] / scales[t + 1]
             largest = max(largest, arrived[k])
             backward[k] = 0.0
-        if row_step is not None:
-            exponentials(transitions, row + t, allowed, following, preceding, many)
         for k in range(n_tags):
             after = arrived[k]
             for j in range(n_tags):
@@ -529,30 +499,21 @@ def sum_product(
             largest = max(largest, backward[j])
             of_tags[first + t, j] = forward[t, j] * backward[j]
         if not largest < _LARGEST:
-            if row_step is not None:
-                for later in range(t + 1, n - 1):
-                    of_pairs[row + later] = 0.0
             log_sum = np.nan
             break
-        if row_step is not None:
-            for j in range(n_tags):
-                for k in range(n_tags):
-                    of_pairs[row + t, j * n_tags + k] = forward[t, j] * following[j, k] * arrived[k]
-        if row_step is None:
-            for k in range(n_tags):
-                likely[t + 1, k] = arrived[k]
+        for k in range(n_tags):
+            likely[t + 1, k] = arrived[k]
     if np.isnan(log_sum):
-        return float(_by_logarithms(emissions, first, n, steps, space, of_tags, of_pairs, row_step))
-    if row_step is None:
-        for last in range(n - 2, -1, -_STEPS_TOGETHER):
-            for j in range(n_tags):
+        return float(_by_logarithms(emissions, first, n, steps, space, of_tags, of_pairs))
+    for last in range(n - 2, -1, -_STEPS_TOGETHER):
+        for j in range(n_tags):
+            for k in range(n_tags):
+                arrived[k] = 0.0
+            for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
                 for k in range(n_tags):
-                    arrived[k] = 0.0
-                for t in range(last, max(-1, last - _STEPS_TOGETHER), -1):
-                    for k in range(n_tags):
-                        arrived[k] += forward[t, j] * likely[t + 1, k]
-                for k in range(n_tags):
-                    of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
+                    arrived[k] += forward[t, j] * likely[t + 1, k]
+            for k in range(n_tags):
+                of_pairs[row, j * n_tags + k] += arrived[k] * following[j, k]
     return float(log_sum)
 
 
@@ -592,15 +553,12 @@ def _by_logarithms(
     space: Space,
     of_tags: FloatArray,
     of_pairs: FloatArray,
-    row_step: int | None,
 ) -> float:
     """Return the logarithm of the sum, computed by logarithms for scores of any size."""
-    transitions, allowed, first_row = steps
+    transitions, allowed, row = steps
     forward, arrived, backward, values = space[0], space[5], space[6], space[7]
     n_tags = emissions.shape[1]
-    rows_per_step = 0 if row_step is None else 1
     for t in range(n):
-        row = first_row + (t - 1) * rows_per_step
         for k in range(n_tags):
             forward[t, k] = emissions[first + t, k]
             if t:
@@ -614,7 +572,6 @@ def _by_logarithms(
     if log_sum == -np.inf:
         return log_sum
     for t in range(n - 1, -1, -1):
-        row = first_row + t * rows_per_step
         for j in range(n_tags):
             backward[j] = 0.0
             if t < n - 1:

@@ -101,7 +101,7 @@ def dual_pass(
         add_ends(emissions, n, ends[i], penalties)
         log_sum = sum_product(
             emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), sums, shift, changes,
-            change, None,
+            change,
         )  # fmt: skip
         total += example_weights[i] * (log_sum - true)
         if not moves:
@@ -290,7 +290,7 @@ def slopes_of(
             add_ends(emissions, n, ends[i], penalties)
             log_sum = sum_product(
                 emissions, ONE_ROW, n, (transitions, penalties[0], ONE_ROW), sums, shift,
-                probabilities, of_pairs, None,
+                probabilities, of_pairs,
             )  # fmt: skip
             true = expected = 0.0
             for t in range(n):

@@ -33,8 +33,7 @@ class Stretch:
     Parameters
     ----------
     x : ndarray or tuple of ndarray
-        The tokens of the piece, and the vectors of tokens and the steps between them where the
-        task has these.
+        The tokens of the piece, and the vectors of tokens where the task has these.
     begins, ends : bool
         Whether the piece begins or ends where the sequence does.  Only there are first and last
         tags forbidden.
@@ -101,19 +100,14 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
     :func:`~structboost.inference.forward_backward`, for all sequences at once.  Of equally good
     tags the argmax takes those that come first, compared from the last token on.
 
-    An input is an array (n_tokens, n_features): then pairs of tags score the same at every step.
-    With ``step_features`` it is a pair of arrays, of the tokens and of the n_tokens - 1 steps, and
-    the scores of pairs depend on the features of the step.  With ``vectors`` tokens have further
-    features, of a kind with weak learners of its own, whose scores are added to those of the
-    token.  An input is then (tokens, vectors) or (tokens, vectors, steps), and each token has a row
-    in both.
+    An input is an array (n_tokens, n_features).  With ``vectors`` tokens have further features, of
+    a kind with weak learners of its own, whose scores are added to those of the token.  An input is
+    then a pair of arrays, with a row for each token in both.
 
     Parameters
     ----------
     n_tags : int
         At least 1; there is nothing to learn about a single tag.
-    step_features : bool
-        Whether inputs bring features of the steps.
     vectors : bool
         Whether inputs bring a second table of features of the tokens, such as dense ones beside
         indices of active features.
@@ -150,12 +144,10 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         self,
         n_tags: int,
         *,
-        step_features: bool = False,
         vectors: bool = False,
         forbidden: Iterable[tuple[int | None, int | None]] = (),
     ) -> None:
         self.n_tags = checked_whole_number(n_tags, "n_tags")
-        self.step_features = checked_flag(step_features, "step_features")
         self.vectors = checked_flag(vectors, "vectors")
         self._pairs, self._first, self._last = penalties(forbidden, self.n_tags, "tags", ends=True)
         self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
@@ -165,27 +157,22 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
 
     @override
     def parts(self, x: Any) -> dict[str, AnyArray]:
-        names = ["tokens", *["vectors"] * self.vectors, *["steps"] * self.step_features]
         content = _content(x)
-        tables = content if isinstance(content, tuple) else (content,)
-        if isinstance(content, tuple) != (len(names) > 1) or len(tables) != len(names):
+        if isinstance(content, tuple) != self.vectors or (self.vectors and len(content) != 2):
             form = "a tuple" if isinstance(content, tuple) else "no tuple"
-            wanted = f"a tuple of {', '.join(names)}" if len(names) > 1 else "an array of tokens"
-            raise TaskError(
-                f"An input is {form}; give {wanted}. Tuples are taken with step_features=True or "
-                "vectors=True, and have one table for each."
-            )
-        by_name = dict(zip(names, tables, strict=True))
-        tokens = checked_features(_tokens(x), "(n_tokens, n_features)")
-        parts, n = {"token": tokens, "step": np.ones((1, 1))}, len(tokens)
-        for kind, name, n_rows in (("vector", "vectors", n), ("step", "steps", max(0, n - 1))):
-            if name in by_name:
-                parts[kind] = checked_features(by_name[name], f"(n_{name}, n_features) for {name}")
-                if len(parts[kind]) != n_rows:
-                    raise TaskError(
-                        f"An input has {n} tokens and {len(parts[kind])} {name}; give a vector for "
-                        "each token, and a step from each token to the next one."
-                    )
+            wanted = "a pair of tokens and vectors" if self.vectors else "an array of tokens"
+            raise TaskError(f"An input is {form}; give {wanted}, as vectors is {self.vectors}.")
+        parts = {
+            "token": checked_features(_tokens(x), "(n_tokens, n_features)"),
+            "step": np.ones((1, 1)),
+        }
+        if self.vectors:
+            parts["vector"] = checked_features(content[1], "(n_vectors, n_features) for vectors")
+            if len(parts["vector"]) != len(parts["token"]):
+                raise TaskError(
+                    f"An input has {len(parts['token'])} tokens and {len(parts['vector'])} "
+                    "vectors; give a vector for each token."
+                )
         return parts
 
     @override
@@ -193,8 +180,8 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         tags = self._checked(y, None if x is None else len(_tokens(x)))
         self._check_allowed(tags, x)
         pairs = tags[:-1] * self.n_tags + tags[1:]
-        steps = np.arange(len(pairs)) * self.step_features
-        return self._by_kind(indicator(np.arange(len(tags)), tags), indicator(steps, pairs))
+        steps = indicator(np.zeros(len(pairs), np.int64), pairs)
+        return self._by_kind(indicator(np.arange(len(tags)), tags), steps)
 
     def _by_kind(self, of_tokens: Any, of_steps: Any) -> dict[str, Any]:
         """Return values by kind, where vectors have those of their tokens."""
@@ -242,8 +229,6 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         changed = np.flatnonzero(true_pairs != best_pairs)
         owner = owners[inner[changed]]
         rows = scores.offsets["step"][owner]
-        if self.step_features:
-            rows = rows + inner[changed] - starts[owner]
         differences = self._by_kind(
             exchange((wrong, wrong), (true[wrong], best[wrong])),
             exchange((rows, rows), (true_pairs[changed], best_pairs[changed])),
@@ -337,7 +322,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         # Views that cannot be written are another type to compile for.
         steps = np.require(steps, np.float64, ["C", "W"])
         starts = np.ascontiguousarray(starts, np.int64)
-        return emissions, steps, self._pairs, starts, rows, 1 if self.step_features else None
+        return emissions, steps, self._pairs, starts, rows
 
     def _checked(self, y: Any, n_tokens: int | None = None) -> IntArray:
         """Return tags as an array, after a check that there is one for each token."""
@@ -417,13 +402,11 @@ def _tokens(x: Any) -> AnyArray:
 
 
 def _piece(x: Any, first: int, last: int) -> Any:
-    """Cut out the tokens ``first <= t < last`` of an input, and the steps between them."""
+    """Cut out the tokens ``first <= t < last`` of an input."""
     content = _content(x)
-    if not isinstance(content, tuple):
-        return content[first:last]
-    n = len(content[0])
-    # Steps are one fewer than tokens.
-    return tuple(table[first : last - (len(table) < n)] for table in content)
+    if isinstance(content, tuple):
+        return tuple(table[first:last] for table in content)
+    return content[first:last]
 
 
 def _impossible(scores: StackedParts, sample: int) -> TaskError:

@@ -164,14 +164,14 @@ def test_a_task_defines_the_labels_of_its_parts():
     assert alike[3].features == pytest.approx(answers[3].reshape(16, 1))
     # Pieces of sequences stay pieces.
     X, Y = chains(8)
-    steps = [np.arange(4.0)[:, None] for _ in X]
+    vectors = [np.arange(5.0)[:, None] for _ in X]
     Y[0] = np.array([0, -1, 1, 2, 0])
-    task = ChainTask(3, step_features=True)
-    cut, own = labelled_stretches(list(zip(X, steps, strict=True)), Y)
+    task = ChainTask(3, vectors=True)
+    cut, own = labelled_stretches(list(zip(X, vectors, strict=True)), Y)
     made = CrossFitted(LogisticRegression(), task=task, folds=3).fit_transform(cut, own)
     assert (made[1].begins, made[1].ends) == (False, True)
     assert made[1].x[0].shape == (3, 3)
-    assert np.array_equal(made[1].x[1], [[2.0], [3.0]])
+    assert np.array_equal(made[1].x[1], [[2.0], [3.0], [4.0]])
 
 
 @pytest.mark.parametrize(

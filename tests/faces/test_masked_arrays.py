@@ -69,7 +69,7 @@ def test_trainers_refuse_masked_parts_and_labels(trainer):
     for task, inputs, outputs, named in (
         (ChainTask(2), [_masked(x) for x in X], Y, r"X\[0\].*NaN"),
         (ChainTask(2), X, hidden, r"Y\[0\]"),
-        (ChainTask(2, step_features=True), [(x, _masked(x[1:])) for x in X], Y, r"X\[0\].*'step'"),
+        (ChainTask(2, vectors=True), [(x, _masked(x)) for x in X], Y, r"X\[0\].*'vector'"),
         (MultiLabelTask(5), [x[0] for x in X], hidden, r"Y\[0\]"),
     ):
         with pytest.raises(TaskError, match=named):

@@ -73,8 +73,7 @@ def of_chain(task, x, y, own):
         return None
     emissions[0] += first if whole or x.begins else 0.0
     emissions[-1] += last if whole or x.ends else 0.0
-    transitions = (own["step"] + pairs).reshape(-1, task.n_tags, task.n_tags)
-    transitions = transitions if task.step_features else transitions[0]
+    transitions = (own["step"] + pairs).reshape(task.n_tags, task.n_tags)
     tags, steps, log_sum = inference.forward_backward(emissions, transitions)
     expected = {"token": tags, "step": steps.reshape(own["step"].shape)}
     return inference.viterbi(emissions, transitions), False, expected, log_sum

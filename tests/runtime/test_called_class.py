@@ -21,6 +21,7 @@ from structboost import (
     StructuredSVM,
     tasks,
 )
+from structboost.contract.task import Capability
 from structboost.decisions import Knapsack
 from structboost.objectives import Formulation
 from structboost.runtime import called_class
@@ -75,7 +76,7 @@ def test_a_wrong_argument_names_the_class_and_a_remedy(call, message):
 
 def test_signatures_and_copies_are_those_without_the_check():
     assert list(inspect.signature(ChainTask).parameters) == [
-        "n_tags", "step_features", "vectors", "forbidden"
+        "n_tags", "vectors", "forbidden"
     ]  # fmt: skip
     assert list(inspect.signature(StructBoost).parameters)[:2] == ["task", "C"]
     assert copy.copy(StructBoost(ChainTask(3), C=2.0)).task.n_tags == 3
@@ -143,8 +144,10 @@ def test_no_public_class_has_the_repr_of_an_address():
     bare = [
         cls.__name__
         for cls in PUBLIC
-        # Protocols are never instances, and others describe what they hold.
-        if cls.__repr__ is object.__repr__ and not getattr(cls, "_is_protocol", False)
+        # Protocols and capabilities are never instances, and others describe what they hold.
+        if cls.__repr__ is object.__repr__
+        and not getattr(cls, "_is_protocol", False)
+        and Capability not in cls.__bases__
     ]
     assert not bare
 

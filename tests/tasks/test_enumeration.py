@@ -103,14 +103,13 @@ def boxes(rng, n):
 
 
 def chain(rng, n):
-    k, steps, vectors = int(rng.integers(2, 4)), *(rng.random(2) < 0.5).tolist()
+    k, vectors = int(rng.integers(2, 4)), bool(rng.random() < 0.5)
     ends = [None, *range(k)]
     forbidden = some(rng, list(product(ends, ends))[1:], 0.1)
-    task = ChainTask(k, step_features=steps, vectors=vectors, forbidden=forbidden)
+    task = ChainTask(k, vectors=vectors, forbidden=forbidden)
     X = []
     for size in rng.integers(0, 5, n):
         tables = [features(rng, size), *[features(rng, size)] * vectors]
-        tables += [features(rng, max(0, size - 1))] * steps
         x = tuple(tables) if len(tables) > 1 else tables[0]
         X.append(Stretch(x, *(rng.random(2) < 0.5).tolist()) if rng.random() < 0.3 else x)
     return task, X

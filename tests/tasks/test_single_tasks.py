@@ -70,8 +70,8 @@ def test_partly_labelled_sequences_are_cut_into_pieces():
     assert task.is_valid(X[0], Y[0])
     assert not task.is_valid(x[1:3], Y[0])
     check_task(task, X, Y)
-    steered, (tags,) = labelled_stretches([(x, x[1:])], [[0, -1, -1, -1, -1, -1, -1]])
-    assert steered[0].x[1].shape == (0, 1)
+    paired, (tags,) = labelled_stretches([(x, x)], [[0, -1, -1, -1, -1, -1, -1]])
+    assert paired[0].x[1].shape == (1, 1)
     assert tags.tolist() == [0]
 
 

@@ -37,7 +37,7 @@ HIERARCHY, SETS = HierarchicalMultiLabelTask, MultiLabelTask
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (ChainTask, dict(n_tags=3, step_features=b"no"), "step_features is b'no'"),
+        (ChainTask, dict(n_tags=3, vectors=b"no"), "vectors is b'no'"),
         (ChainTask, dict(n_tags=3, forbidden=object()), "forbidden is <object.*; give pairs"),
         (ChainTask, dict(n_tags=3, forbidden=[object()]), "forbidden is .*<object.*; give pairs"),
         (ChainTask, dict(n_tags=2, forbidden=[(0, 2)]), r"forbidden has \(0, 2\)"),
@@ -110,10 +110,8 @@ def test_arguments_are_named(make, arguments, message):
 @pytest.mark.parametrize(
     ("task", "x", "message"),
     [
-        (ChainTask(2), (NODES, NODES[1:]), r"An input is a tuple; .* with step_features=True"),
-        (ChainTask(2, step_features=True), NODES, "An input is no tuple; give a tuple"),
-        (ChainTask(2, step_features=True), (NODES, NODES), "3 tokens and 3 steps"),
-        (ChainTask(2, vectors=True), NODES, "a tuple of tokens, vectors"),
+        (ChainTask(2), (NODES, NODES[1:]), "An input is a tuple; .* vectors is False"),
+        (ChainTask(2, vectors=True), NODES, "a pair of tokens and vectors"),
         (ChainTask(2, vectors=True), (NODES, NODES[1:]), "a vector for each token"),
         (GraphTask(2), GraphInput(dict, []), r"is <class 'dict'>; give nodes \(n, n_features\)"),
         (GraphTask(2), GraphInput(NODES, None), "edges of kind 'edge' has type object"),
