@@ -344,8 +344,8 @@ def _trees_of_table(table: LookupTable, dtype: np.dtype[Any]) -> Iterator[_Trees
         thresholds = np.full(len(order), np.inf)
         thresholds[: end - begin] = table.thresholds[begin:end]
         values = table.values[begin + u : end + u + 1]
-        last = values[-1:] if table.missing is None else table.missing[u : u + 1]
-        values = np.concatenate((values, last.repeat(len(order) + 1 - len(values), axis=0)))
+        last = table.missing[u : u + 1].repeat(len(order) + 1 - len(values), axis=0)
+        values = np.concatenate((values, last))
         yield (
             np.full(shape, feature),
             np.tile(_largest_if(np.isinf(thresholds), thresholds, dtype)[order], (n_channels, 1)),

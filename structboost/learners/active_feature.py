@@ -183,8 +183,8 @@ class ActiveFeatureFamily(ListedFamily):
     both_signs = True
 
     def __init__(self, features: AnyArray, response: tuple[float, float] = (-1.0, 1.0)) -> None:
-        check_signed(response, self.name)
         check_has_rows(features, self.name)
+        check_signed(response, self.name)
         rows = np.asarray(features).astype(np.int64)
         ordered = np.sort(rows, axis=1)
         repeats = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)

@@ -72,13 +72,12 @@ def contributions_of(
         return _pair_contributions(tables, rows, background)
     if background is not None:
         return contributions_of(scorer, rows).centred(contributions_of(scorer, background))
-    values, nothing = np.zeros((*rows.shape, len(scorer.bias))), np.zeros((1, len(scorer.bias)))
+    values = np.zeros((*rows.shape, len(scorer.bias)))
     if scorer.coefficients is not None:
         values += rows[:, :, None] * scorer.coefficients
     for u, feature in enumerate(scorer.features):
         begin, end = scorer.indptr[u : u + 2]
-        missing = nothing if scorer.missing is None else scorer.missing[u : u + 1]
-        of_bins = np.vstack((scorer.values[begin + u : end + u + 1], missing))
+        of_bins = np.vstack((scorer.values[begin + u : end + u + 1], scorer.missing[u]))
         values[:, feature] += of_bins[scorer.bins(u, rows)]
     return Contributions(values, scorer.bias.copy())
 

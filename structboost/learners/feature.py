@@ -85,8 +85,8 @@ class FeatureFamily(ListedFamily):
     both_signs = True
 
     def __init__(self, features: AnyArray, response: tuple[float, float] = (-1.0, 1.0)) -> None:
-        check_signed(response, self.name)
         check_has_rows(features, self.name)
+        check_signed(response, self.name)
         check_sizes(np.abs(features).max(axis=0), self.name, _LARGEST)
         rows = np.asarray(features, np.float32)
         self.n_features = rows.shape[1]

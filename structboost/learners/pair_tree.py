@@ -274,33 +274,6 @@ def _raise_to_nested(
             sizes[i], children[i] = size, column
 
 
-@compiled
-def stump_sizes(
-    codes: AnyArray,
-    duals: FloatArray,
-    starts: IntArray,
-    sides: NDArray[np.int8],
-    room: FloatArray,
-    sizes: FloatArray,
-) -> None:
-    """Fill ``sizes``, shape (n_columns,), with the sums of ``|s|`` of the best stumps.
-
-    Parameters are those of :func:`best_children`, with ``room`` of shape (most bins,).
-    """
-    for f in range(len(sizes)):
-        of_bins = room[: starts[f + 1] - starts[f]]
-        for b in range(len(of_bins)):
-            of_bins[b] = 0.0
-        code = codes[f]
-        for row in range(len(duals)):
-            of_bins[code[row]] += duals[row]
-        total, size, left = of_bins.sum(), 0.0, 0.0
-        for b in range(len(of_bins)):
-            left = abs(of_bins[b]) if sides[f] == BY_SETS else left + of_bins[b]
-            size = size + left if sides[f] == BY_SETS else max(size, abs(2.0 * left - total))
-        sizes[f] = size
-
-
 # A search of a part has one of so many columns in each pair.
 _COLUMNS_OF_PART = 32
 # The list of pairs of more columns would take a gigabyte.
@@ -472,7 +445,10 @@ class PairTreeFamily(TreeFamily):
     def _pairs_of_part(self, codes: AnyArray, duals: FloatArray) -> IntArray:
         """Pairs of columns with one of the best stumps in each."""
         sizes = np.empty(len(self._n_bins))
-        stump_sizes(codes, duals, self._starts, self._sides, self._work[0, 0], sizes)
+        for f, n in enumerate(self._n_bins.tolist()):
+            sums = np.bincount(codes[f], duals, n)
+            of_cuts = np.abs(2.0 * np.cumsum(sums) - sums.sum())
+            sizes[f] = np.abs(sums).sum() if self._sides[f] == BY_SETS else of_cuts.max()
         is_chosen = np.zeros(len(sizes), np.bool_)
         is_chosen[np.argsort(-sizes, kind="stable")[:_COLUMNS_OF_PART]] = True
         first, second = self._pairs.T

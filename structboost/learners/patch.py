@@ -227,8 +227,8 @@ class PatchFamily(ListedFamily):
         n_priced: int = 4000,
         random_state: int = 0,
     ) -> None:
-        check_signed(response, self.name)
         check_has_rows(features, self.name)
+        check_signed(response, self.name)
         self._images = np.ascontiguousarray(features)
         self.n_features = self._images.shape[1]
         height, width = image_shape

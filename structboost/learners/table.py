@@ -280,8 +280,8 @@ class LookupTable:
         Scores of bin b of used feature u in row ``indptr[u] + u + b``.
     n_features : int
         Features the model was trained on.
-    missing : ndarray, shape (n_used, n_channels), optional
-        Scores if a used feature is missing (NaN).  Without them features must be finite.
+    missing : ndarray, shape (n_used, n_channels)
+        Scores if a used feature is missing (NaN).
     coefficients : ndarray, shape (n_features, n_channels), optional
         Slopes of the linear function.
     span : ndarray, shape (2, n_features), optional
@@ -294,7 +294,7 @@ class LookupTable:
     indptr: IntArray
     values: FloatArray
     n_features: int
-    missing: FloatArray | None = None
+    missing: FloatArray
     coefficients: FloatArray | None = None
     span: FloatArray | None = None
 
@@ -302,7 +302,7 @@ class LookupTable:
     def constant(cls, bias: FloatArray, n_features: int) -> LookupTable:
         """Make the table of constants, shape (n_channels,)."""
         starts, values = np.zeros(1, np.int64), np.zeros((0, len(bias)))
-        return cls(bias, starts[:0], np.zeros(0), starts, values, n_features)
+        return cls(bias, starts[:0], np.zeros(0), starts, values, n_features, values)
 
     def bins(self, u: int, rows: AnyArray) -> IntArray:
         """Bin of each row in the used feature with index ``u``, one more if it is missing."""
@@ -315,10 +315,9 @@ class LookupTable:
         """Scores of checked rows."""
         out = np.tile(self.bias, (len(rows), 1))
         if len(self.features):
-            missing = np.zeros((len(self.features), len(self.bias)))
             _add_up(
                 comparable(rows), self.features, self.thresholds, self.indptr, self.values,
-                missing if self.missing is None else self.missing, out,
+                self.missing, out,
             )  # fmt: skip
         return out if self.coefficients is None else np.asarray(rows @ self.coefficients + out)
 
@@ -364,13 +363,12 @@ def _merged(tables: Sequence[LookupTable]) -> LookupTable:
         total = np.zeros((len(ends), n_channels))
         for (t, i), of_table in zip(places, steps, strict=True):
             total += t.values[t.indptr[i] + i + np.searchsorted(of_table, ends)]
-            missing[u] += 0.0 if t.missing is None else t.missing[i]
+            missing[u] += t.missing[i]
         values.append(total)
     indptr = np.cumsum([0, *map(len, thresholds)], dtype=np.int64)
-    takes_missing = all(table.missing is not None for table in tables)
     return LookupTable(
         np.zeros(n_channels), features, np.concatenate(thresholds), indptr, np.concatenate(values),
-        tables[0].n_features, missing if takes_missing else None,
+        tables[0].n_features, missing,
     )  # fmt: skip
 
 

@@ -325,7 +325,7 @@ class PairTables:
         column of a pair then has the mean 0 (Lengerich et al., AISTATS 2020), so the functions
         are unique.
         """
-        values, missing = self.steps.values.copy(), np.array(self.steps.missing)
+        values, missing = self.steps.values.copy(), self.steps.missing.copy()
         bias, pairs = self.steps.bias.copy(), {}
         for (a, b), table in self.pairs.items():
             of_a = table[:, :-1].mean(axis=1)

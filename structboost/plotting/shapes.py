@@ -177,7 +177,7 @@ class ShapeDisplay(Described):
             None where there is none.
         """
         steps = self.form
-        if steps.missing is None or feature not in steps.features:
+        if feature not in steps.features:
             return None
         missing: FloatArray = _beside_mean(steps.missing[steps.features == feature])[0]
         return missing
