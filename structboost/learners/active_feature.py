@@ -23,9 +23,7 @@ from structboost.learners.base import (
 )
 from structboost.learners.table import LearnerTable
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_array, checked_whole_number
-
-_MOST_SLOTS = 1 << 20
+from structboost.validation import checked_array
 
 
 def active_features(X: Any, n_slots: int | None = None) -> ShortArray:
@@ -44,8 +42,6 @@ def active_features(X: Any, n_slots: int | None = None) -> ShortArray:
     ValueError, TypeError
         If an entry is neither 0 nor 1, or an argument is of another kind.
     """
-    if n_slots is not None:
-        checked_whole_number(n_slots, "n_slots", _MOST_SLOTS)
     rows = sparse.csr_array(X if sparse.issparse(X) else checked_array(X, "X", 2), copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()

@@ -281,11 +281,6 @@ class CrossFittedFunction(ListedFamily):
         Features of the training parts.
     linear : CrossFittedWeights
         If responses must not be negative, neither may be weights and features.
-
-    Raises
-    ------
-    ValueError
-        If the weights do not fit the features.
     """
 
     name = "linear"
@@ -294,11 +289,6 @@ class CrossFittedFunction(ListedFamily):
 
     def __init__(self, features: AnyArray, linear: CrossFittedWeights) -> None:
         self.n_features = features.shape[1]
-        if linear.weights.shape[1:] != (self.n_features,) or linear.folds.shape != (len(features),):
-            raise ValueError(
-                f"weights have shape {linear.weights.shape} and folds {linear.folds.shape}; "
-                f"the features have {features.shape}."
-            )
         mean = linear.weights.mean(axis=0)
         rows = np.asarray(features, np.float64)
         spread = float((rows @ mean).std())

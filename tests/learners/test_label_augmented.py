@@ -115,6 +115,8 @@ def test_what_it_does_not_do_is_named():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="give taxonomy="):
         StructBoostClassifier(objective="hinge", pricing="label_augmented").fit(X, y)
+    with pytest.raises(ValueError, match="'label_augmented'"):
+        StructBoostClassifier(objective="hinge", pricing="augmented").fit(X, y)
     with pytest.raises(ValueError, match="pricing is 'label_augmented'"):
         StructBoostRanker(objective="hinge", pricing="label_augmented").fit(X, y)
     with pytest.raises(TypeError, match="'tree'"):

@@ -276,6 +276,7 @@ def test_each_node_splits_one_of_the_features_drawn_for_it():
     [
         ("min_samples_leaf", 0), ("min_samples_leaf", 2.0), ("l2_regularization", -1),
         ("max_features", 0), ("max_features", 1.5), ("max_features", "sqrt"), ("row_fraction", 2),
+        ("depth", 0),
     ],
 )  # fmt: skip
 def test_limits_out_of_range_are_refused(name, value):
