@@ -43,7 +43,6 @@ from structboost.solvers.linear_scores import FoundOutputs, LinearScores, merge_
 from structboost.training.history import (
     contradicts,
     ending_in_words,
-    ending_of_passes,
     record,
     relative_gap,
     warn_of_interruption,
@@ -403,7 +402,8 @@ class StructuredSVM(Trainer):
             self.interrupted_ = True
         last, self.C_ = self.history_[-1], C
         self.objective_ = last["primal"]
-        self.ending_ = ending_of_passes(self.history_, tol, interrupted=self.interrupted_)
+        is_open = last["gap"] > tol
+        self.ending_ = "interrupted" if self.interrupted_ else "max_rounds" if is_open else "gap"
         if bar is not None:
             bar.end(ending_in_words(self.ending_))
         saved = {name: plain(getattr(self, name)) for name, plain in _SAVED.items()}
@@ -424,7 +424,7 @@ class StructuredSVM(Trainer):
         self.model_ = problem.model(facts)
         if self.interrupted_:
             warn_of_interruption(len(self.history_), unit)
-        elif last["gap"] > tol:
+        elif is_open:
             warn_of_open_gap(last["gap"], tol, len(self.history_), limit, f"{remedy}, or lower C")
 
     @property
@@ -451,9 +451,6 @@ class StructuredSVM(Trainer):
     def from_model(cls, model: Ensemble, task: Task) -> Self:
         trainer = super().from_model(model, task)
         trainer._check_parameters(trainer.C)
-        trainer.ending_ = ending_of_passes(
-            trainer.history_, trainer.tol, interrupted=trainer.interrupted_
-        )
         return trainer
 
     def _check_parameters(self, C: Any) -> None:

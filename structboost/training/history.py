@@ -168,13 +168,6 @@ def ending_in_words(ending: str) -> str:
     return f"ended because {ENDINGS.get(ending, ending)}" if ending else ""
 
 
-def ending_of_passes(history: Sequence[Mapping[str, Any]], tol: float, *, interrupted: bool) -> str:
-    """Return the reason why passes over examples ended, a key of :data:`ENDINGS`."""
-    if interrupted:
-        return "interrupted"
-    return "gap" if history[-1]["gap"] <= tol else "max_rounds"
-
-
 def warn_of_interruption(n_passes: int, unit: str = "round") -> None:
     """Warn that Ctrl-C ended training after so many rounds or passes."""
     ending = "" if n_passes == 1 else "es" if unit.endswith("s") else "s"

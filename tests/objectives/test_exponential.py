@@ -221,7 +221,7 @@ def test_objective_is_that_of_the_model(estimator):
 def test_an_empty_model_is_certified_and_says_which_C_is_large_enough(solver):
     X, y = made()
     trainer = StructBoost(MulticlassTask(3), C=0.5, formulation=Exponential(solver=solver))
-    with pytest.warns(EmptyModelWarning, match="Take C well above"):
+    with pytest.warns(EmptyModelWarning, match="take one well above"):
         trainer.fit(X, y)
     assert not trainer.model_.weights.any()
     assert trainer.objective_ == pytest.approx(0.5)
