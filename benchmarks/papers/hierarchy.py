@@ -65,5 +65,9 @@ def by_tree(source, method, *, repeat, candidates):
     return measure(method, tree_loss, split, candidates, ERROR)
 
 
-METRICS = {"tree_loss": "value", "error": "error"}
-EXPERIMENTS = [Experiment(tabular(*TAXONOMIES), learners, by_tree, cases, METRICS)]
+EXPERIMENTS = [
+    Experiment(
+        *(tabular(*TAXONOMIES), learners, by_tree, cases),
+        {"tree_loss": "value", "error": "error"},
+    )
+]

@@ -243,9 +243,9 @@ def cases(source, learner):
 
 
 METRICS = (
-    *("mean_iou", "iou_foreground", "iou_background", "accuracy", "precision_recall"),
-    *("global_accuracy", "class_accuracy"),
-)
+    "mean_iou iou_foreground iou_background accuracy precision_recall "
+    "global_accuracy class_accuracy"
+).split()
 EXPERIMENTS = [
     Experiment(
         {name: (f"segmentation/{own.folder}",) for name, own in SETS.items()},

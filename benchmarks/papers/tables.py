@@ -15,13 +15,17 @@ CATEGORIES = "dna"
 FRACTIONS = (0.1, 0.3)
 OURS, HGB, LIGHTGBM = "structboost", "hist_gradient_boosting", "lightgbm"
 _HGB = {"early_stopping": False, "categorical_features": "from_dtype"}
-MAKE_HGB = partial(peer, "sklearn.ensemble", "HistGradientBoostingClassifier", **_HGB)
-MAKE_LIGHTGBM = partial(peer, "lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1)
 # Two settings of each: the default, and one of more rounds or smaller steps.
 MAKERS = {
     OURS: (StructBoostClassifier, grid(max_iter=(200, 800))),
-    HGB: (MAKE_HGB, [{}, {"max_iter": 300, "learning_rate": 0.05}]),
-    LIGHTGBM: (MAKE_LIGHTGBM, [{}, {"n_estimators": 300, "learning_rate": 0.05}]),
+    HGB: (
+        partial(peer, "sklearn.ensemble", "HistGradientBoostingClassifier", **_HGB),
+        [{}, {"max_iter": 300, "learning_rate": 0.05}],
+    ),
+    LIGHTGBM: (
+        partial(peer, "lightgbm", "LGBMClassifier", n_jobs=1, verbose=-1),
+        [{}, {"n_estimators": 300, "learning_rate": 0.05}],
+    ),
 }
 
 

@@ -10,7 +10,6 @@ from benchmarks.peers.boosters import peer
 from benchmarks.runner.experiment import Experiment
 from benchmarks.runner.protocol import cpu_timed
 from structboost import thin
-from structboost.errors import NotThinnedWarning
 
 NAMES = (*multiclass.NAMES, *outside.OUTSIDE)
 FIFTH, MARGIN = "a fifth of the trees", "loss within .01"
@@ -39,8 +38,7 @@ def thinned(source, part, *, repeat):
     more = {"unlabelled": X[train]} if len(held) < FEW_HELD_OUT else {}
     more |= {"n_trees": n_trees // part} if part else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotThinnedWarning)
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", UserWarning)  # of models that stay as they are
         result, cpu = cpu_timed(thin, model, X[held], y[held], **more)
     after = float(np.mean(result.predict(X[test]) != y[test]))
     return {

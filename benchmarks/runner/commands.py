@@ -48,7 +48,7 @@ def parser():
 
 def _list(options):
     for name, page in PAGES.items():
-        title = (page.__doc__ or "").splitlines()[0]
+        title = page.__doc__.splitlines()[0]
         print(f"{name}\n  {title}\n  {' '.join(datasets_of(page))}")
     return 0
 

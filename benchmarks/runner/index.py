@@ -52,7 +52,7 @@ class Line(NamedTuple):
     def verdict(self):
         """1 where ours has more error, -1 where less, 0 where the interval leaves it open."""
         low, high = self.interval or (0.0, math.inf)
-        return int(low > 1) - int(high < 1)
+        return (low > 1) - (high < 1)
 
 
 def line(about, records):

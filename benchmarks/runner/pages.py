@@ -140,8 +140,8 @@ def judged(
         value = STATISTICS[take](pairs[key] / rivals[key] for key in cases)
         if value is None or len(cases) < n:
             return Target(wanted, "-", None)
-        return Target(wanted, form.format(value), bool(holds(value, limit)))
-    results = {key: bool(holds(pairs[key], times * rivals[key] + limit)) for key in cases}
+        return Target(wanted, form.format(value), holds(value, limit))
+    results = {key: holds(pairs[key], times * rivals[key] + limit) for key in cases}
     failing = [" ".join(map(str, key)) for key, is_met in results.items() if not is_met]
     n, n_met = n or max(1, len(results)), len(results) - len(failing)
     least = n if least is None else least
@@ -152,7 +152,7 @@ def judged(
 
 def declared(page):
     """Tables and targets of a page."""
-    return tomllib.loads(Path(str(page.__file__)).with_suffix(".toml").read_text())
+    return tomllib.loads(Path(page.__file__).with_suffix(".toml").read_text())
 
 
 def show(page, made):
@@ -200,7 +200,7 @@ def write_results(
     missed = sum(target.met is False for target in judgements)
     text = blocks(
         f"# {name}",
-        Path(str(page.__file__)).with_suffix(".md").read_text().strip(),
+        Path(page.__file__).with_suffix(".md").read_text().strip(),
         f"Targets missed: {missed} of {len(judgements)}.",
         markdown(
             ("target", "measured", ""),

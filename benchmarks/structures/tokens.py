@@ -1,8 +1,10 @@
 """Tagged corpora, and features of their tokens as dicts that a tagger and CRFsuite both take."""
 
 import gzip
-from itertools import groupby
+import re
 from typing import Any, NamedTuple
+
+from structboost.text.token_features import shape_of
 
 FOLDER = "structures/chains"
 FILES = {
@@ -21,28 +23,20 @@ class Tagged(NamedTuple):
 
 def read(name, path):
     """The sentences of a file, described; its lines have a token each, the tag last."""
-    sentences = [[]]
     encoding = "latin-1" if name == "spanish" else "utf-8"
-    with gzip.open(path, "rt", encoding=encoding) as lines:
-        for line in lines:
-            columns = line.split()
-            if columns:
-                sentences[-1].append(columns)
-            elif sentences[-1]:
-                sentences.append([])
-    first = [sentence for sentence in sentences if sentence]
+    with gzip.open(path, "rt", encoding=encoding) as file:
+        pieces = re.split(r"\n\s*\n", file.read().strip())
+    sentences = [[line.split() for line in piece.splitlines()] for piece in pieces]
     describe = of_chunks if name == "conll2000" else of_entities
-    return Tagged(
-        [describe(sentence) for sentence in first],
-        [[columns[-1] for columns in sentence] for sentence in first],
-    )
+    tags = [[columns[-1] for columns in sentence] for sentence in sentences]
+    return Tagged(list(map(describe, sentences)), tags)
 
 
 def of_chunks(sentence):
     """Words, affixes, shapes and one to three parts of speech around each token, and pairs."""
     outside = ["_", "_"]
     words, pos = ([*outside, *(token[k] for token in sentence), *outside] for k in (0, 1))
-    shapes = [shape(word) for word in words]
+    shapes = [shape_of(word) for word in words]
     tokens = []
     for t in range(2, len(words) - 2):
         names = [f"w{k} {words[t + k]}" for k in range(-2, 3)]
@@ -65,7 +59,7 @@ def of_entities(sentence):
     pos = [columns[1] for columns in sentence] if len(sentence[0]) > 2 else None
     tokens = []
     for t, word in enumerate(words):
-        token = {"bias": True, "word": word.lower(), "shape": shape(word)}
+        token = {"bias": True, "word": word.lower(), "shape": shape_of(word)}
         for n in (1, 2, 3, 4):
             token[f"first {n}"], token[f"last {n}"] = word[:n].lower(), word[-n:].lower()
         token |= {"upper": word.isupper(), "title": word.istitle(), "digit": word.isdigit()}
@@ -78,31 +72,3 @@ def of_entities(sentence):
                 token[f"pos {k}"] = pos[t + k] if inside else "outside"
         tokens.append(token)
     return tokens
-
-
-def shape(word):
-    """Kinds of letters of a word, repeated ones once: ``Aa-0`` for ``Boeing-747``."""
-    kinds = (
-        "A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in word
-    )
-    return "".join(kind for kind, _ in groupby(kinds))
-
-
-def chunks(tags):
-    """First token, end and type of each chunk."""
-    ranges, start, kind = set(), -1, ""
-    for t, tag in enumerate([*tags, "O"]):
-        letter, _, own = tag.partition("-")
-        if start >= 0 and (letter != "I" or own != kind):
-            ranges.add((start, t, kind))
-            start = -1
-        if letter == "B" or (letter == "I" and start < 0):
-            start, kind = t, own
-    return ranges
-
-
-def f1(true, predicted):
-    """F1 over all chunks, in percent: a chunk is right with its borders and its type."""
-    pairs = [(chunks(y), chunks(z)) for y, z in zip(true, predicted, strict=True)]
-    right = sum(len(a & b) for a, b in pairs)
-    return 200.0 * right / sum(len(a) + len(b) for a, b in pairs)
