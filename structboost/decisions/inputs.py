@@ -25,7 +25,7 @@ from structboost.faces.columns import (
     codes_of,
     labels_of,
 )
-from structboost.faces.forms import checked_form, is_sparse, shape_of
+from structboost.faces.forms import checked_form, shape_of
 from structboost.faces.table_numbers import numbers_of
 from structboost.runtime.memory import check_memory
 from structboost.validation import shown
@@ -131,7 +131,7 @@ class FeatureReader:
             chosen = categorical_columns(
                 table, categorical_features if kind == "instance" else None
             )
-            if chosen and is_sparse(table):
+            if chosen and sparse.issparse(table):
                 raise ValueError("X is sparse, with which categorical_features is not supported.")
             categories = categories_of(table, chosen)
             rows = _numbers(table, codes_of(table, categories))

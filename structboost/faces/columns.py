@@ -19,7 +19,6 @@ from structboost.learners.binning import MOST_CATEGORIES
 from structboost.validation import (
     array_of,
     is_missing,
-    is_number,
     is_whole,
     lacks_and_has,
     shown,
@@ -177,17 +176,11 @@ def _grouped(ordered: list[Any], counts: Mapping[Any, int], name: str) -> list[A
     by_frequency = sorted(ordered, key=lambda value: -counts[value])
     rare = set(by_frequency[MOST_CATEGORIES - 1 :])
     n_rows = counts[by_frequency[MOST_CATEGORIES - 1]]
-    is_text = sum(isinstance(value, str) and is_number(value) for value in ordered)
-    remedy = (
-        "If the text stands for numbers, give pandas.to_numeric(column, errors='coerce')."
-        if is_text > len(ordered) / 2
-        else "If the column names the rows, leave it out of X; else "
-        "sklearn.preprocessing.TargetEncoder makes a number of each category."
-    )
     warn_user(
         f"{name} has {len(ordered)} categories; the {MOST_CATEGORIES - 1} most frequent are apart, "
         f"and the {len(rare)} others, each in at most {n_rows} {'row' if n_rows == 1 else 'rows'}, "
-        f"count as one. {remedy}",
+        "count as one. If the text stands for numbers, give pandas.to_numeric(column); if it names "
+        "the rows, leave it out; else sklearn.preprocessing.TargetEncoder makes numbers of it.",
         UserWarning,
     )
     frequent = [value for value in ordered if value not in rare]
@@ -443,16 +436,12 @@ class Columns:
         Categories of each categorical column, by its index.
     encoding : ColumnEncoding, optional
         Columns that the model has in their place.
-    has_empty_rows : bool
-        Whether a row of a sparse table of training was empty.
     """
 
     n_features: int
     labels: Sequence[Any] | None = None
     categories: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     encoding: ColumnEncoding | None = None
-    # Tables that were not read in memory may have some.
-    has_empty_rows: bool = True
 
     @property
     def names(self) -> list[str] | None:
@@ -478,7 +467,6 @@ class Columns:
             "labels": plain_labels(self.labels),
             "categories": _plain_categories(self.categories),
             "encoding": None if self.encoding is None else self.encoding.to_plain(),
-            "has_empty_rows": self.has_empty_rows,
         }
 
     @classmethod
@@ -496,7 +484,6 @@ class Columns:
                 for f, listed in values["categories"]
             },
             None if encoding is None else ColumnEncoding.from_plain(encoding),
-            values.get("has_empty_rows", True) is not False,
         )
         has_labels = labels is None or (
             isinstance(labels, list)

@@ -17,7 +17,7 @@ from structboost.errors import TaskError, on_example
 from structboost.faces.columns import FROM_DTYPE, by_name, categorical_columns, labels_of
 from structboost.faces.forms import checked_form, frame_of, is_of_dicts, shape_of
 from structboost.faces.labels import label_sets, label_vector
-from structboost.faces.table_numbers import check_outputs, check_width, numbers_of
+from structboost.faces.table_numbers import check_lengths, check_width, numbers_of
 from structboost.faces.tokens import TokenReader, tag_indices
 from structboost.validation import first_unusable, shown
 
@@ -150,14 +150,10 @@ class TableForm(Form):
     @override
     def labels(self, X: Any, y: Any, parts: PartTable) -> tuple[AnyArray, IntArray]:
         if not _has_sets(y):
-            check_outputs(y, parts.rows)
             classes, labels = np.unique(column_or_1d(label_vector(y)), return_inverse=True)
         else:
             classes, labels, *_ = label_sets(y)
-        if len(labels) != len(parts.lengths):
-            raise ValueError(
-                f"X has {len(parts.lengths)} samples and y {len(labels)}; give one for each."
-            )
+        check_lengths(parts.rows, labels)
         return classes, labels.astype(np.int64)
 
     @override

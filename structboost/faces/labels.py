@@ -1,15 +1,14 @@
 """Conversion between the labels of users and the outputs of classification tasks.
 
-Labels are strings, numbers, bools, or dates and durations of numpy.  All labels of a training set
-are of one sort.  Whole numbers keep their values, whatever their size: where they would be rounded,
-they are refused.  Labels of these types can all be saved, and have the same type in the loaded
-model.
+Labels are strings, numbers or bools.  All labels of a training set are of one sort.  Whole numbers
+keep their values, whatever their size: where they would be rounded, they are refused.  Labels can
+all be saved, and have the same type in the loaded model.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import ConstantPredictionWarning, warn_user
-from structboost.faces.forms import check_small, frame_of
+from structboost.faces.forms import frame_of
 from structboost.files.archive import DamagedFileError
 from structboost.learners.stump import StumpTable
 from structboost.model.ensemble import Ensemble, KindEnsemble, plain_functions
@@ -36,6 +35,7 @@ from structboost.validation import (
     check_finite,
     check_labels,
     check_not_complex,
+    check_sequence,
     checked_weights,
     first_missing,
     is_missing,
@@ -73,49 +73,36 @@ def zero_function(kind: PartKind, n_features: int, metadata: dict[str, Any]) -> 
 
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
-_DATES = (np.datetime64, np.timedelta64)
-_TAKEN = "give strings or numbers, such as [str(label) for label in y]"
 _MOST_BYTES_OF_CLASSES = 1 << 26
 
 
 def label_vector(y: Any, wanted: str = "a label") -> Any:
-    """Return labels of samples as an array of strings, numbers, bools or dates.
+    """Return labels of samples as an array of strings, numbers or bools.
 
     ``y`` is an array, list, tuple, series or data frame of one column, shape (n_samples,) or
-    (n_samples, 1), which the labels keep.  None and arrays of no dimension are returned as they
-    are.  Errors say that each sample needs ``wanted``.  TypeError if ``y`` is of another type, or
-    labels are of a type that no file could hold.  ValueError if a label is missing, strings and
-    numbers are mixed, or ``y`` has several columns.
+    (n_samples, 1), which the labels keep.  None is returned as it is.  Errors say that each sample
+    needs ``wanted``.  TypeError if ``y`` or a label is of another type.  ValueError if a label is
+    missing, strings and numbers are mixed, or ``y`` has several columns.
     """
     if y is None or hasattr(y, "__dask_graph__"):
         return y
-    is_set = isinstance(y, (Mapping, Set, Iterator)) or (
-        not hasattr(y, "__getitem__") and not hasattr(y, "__array__") and hasattr(y, "__iter__")
-    )
-    if isinstance(y, (str, bytes)) or is_set:
-        raise TypeError(
-            f"y is {shown(y)}; give a list, an array or a series with the label of each "
-            "sample, in the order of the samples."
-        )
-    check_unmasked(y)
+    y = _sequence(y, "give the label of each sample, in the order of the samples")
     labels = _array(y)
     if labels.ndim == 2 and labels.shape[1] > 1:
-        is_one_hot = labels.dtype.kind in "biuf" and np.isin(labels, (0, 1)).all()
-        remedy = (
-            "give y.argmax(axis=1) for one class of each sample, or take "
-            "StructBoostMultiLabelClassifier for sets of labels"
-            if is_one_hot
-            else "give one label for each sample"
-        )
         raise ValueError(
-            f"y should be a 1d array, got an array of shape {labels.shape} instead; {remedy}."
+            f"y should be a 1d array, got an array of shape {labels.shape} instead; give one label "
+            "for each sample, such as y.argmax(axis=1), or take StructBoostMultiLabelClassifier "
+            "for sets of labels."
         )
-    if labels.ndim not in (1, 2):
+    if labels.ndim > 2:
         return labels
     flat = labels.ravel()
-    entries = y if isinstance(y, (list, tuple)) and labels.ndim == 1 else flat
-    checked = _checked_sort(flat, entries, wanted)
-    return checked.reshape(labels.shape)
+    if (missing := first_missing(flat)) is not None:
+        raise ValueError(
+            f"y[{missing}] is {shown(flat[missing])}; give every sample {wanted}, or leave it out."
+        )
+    items = y if isinstance(y, list | tuple) and labels.ndim == 1 else flat
+    return _checked_sort(flat, items).reshape(labels.shape)
 
 
 def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -168,17 +155,20 @@ def check_lengths(n_samples: int, n_labels: int) -> None:
         raise ValueError(f"X has {n_samples} samples and y {n_labels}; give one label for each.")
 
 
-def check_unmasked(y: Any) -> None:
-    """Raise ValueError if an entry of a masked array is masked."""
+def _sequence(y: Any, remedy: str) -> Any:
+    """Return ``y``, an array of what has no length, or raise unless it is a list of labels."""
+    y = plain_array(y) if hasattr(y, "__array__") and not hasattr(y, "__len__") else y
+    check_sequence(y, "y", remedy)
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         index = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(y))[0].tolist()))
         raise ValueError(f"y[{index}] is masked; give every sample a label, or leave it out.")
+    return y
 
 
-def plain_array(make: Callable[[], Any]) -> AnyArray:
+def plain_array(y: Any) -> AnyArray:
     """Return the array of a table or a series, or raise TypeError if its type has none."""
     try:
-        return np.asarray(make())
+        return np.asarray(y)
     except Exception as error:  # libraries of frames have errors of their own
         raise TypeError(
             f"y cannot be read as an array ({type(error).__name__}: {error}); give a list of "
@@ -188,76 +178,50 @@ def plain_array(make: Callable[[], Any]) -> AnyArray:
 
 def _array(y: Any) -> AnyArray:
     """Return labels as an array, without conversion of one type to another."""
-    frame = frame_of(y, "y") if hasattr(y, "columns") or hasattr(y, "column_names") else None
-    if frame is not None:
-        if frame.shape[1] == 1:
-            # A label of the column that is a whole number, such as 0, would name a row.
-            column = next(iter(frame.iter_columns()))
-            return _array(column.to_native()).reshape(-1, 1)
-        return plain_array(frame.to_numpy)
+    frame = frame_of(y, "y") if hasattr(y, "columns") else None
+    if frame is not None and frame.shape[1] == 1:
+        # A label of the column that is a whole number, such as 0, would name a row.
+        return _array(next(iter(frame.iter_columns())).to_native()).reshape(-1, 1)
     if hasattr(getattr(y, "dtype", None), "na_value"):  # whole numbers and bools of pandas
         y = y.to_numpy()
-    nested = (list, tuple, np.ndarray)
-    if isinstance(y, (list, tuple)) and any(isinstance(one, nested) for one in y):
-        try:
-            return np.asarray(y)
-        except ValueError:  # rows of different lengths
-            return np.fromiter(y, object, len(y))
-    labels = plain_array(lambda: y)
-    if labels.dtype.kind == "T":
-        labels = labels.astype(object)
-    return labels
+    try:
+        labels = plain_array(y)
+    except TypeError:
+        if not isinstance(y, list | tuple):
+            raise
+        labels = np.fromiter(y, object, len(y))  # rows of different lengths
+    return labels.astype(object) if labels.dtype.kind == "T" else labels
 
 
-def _checked_sort(labels: AnyArray, entries: Any, wanted: str) -> AnyArray:
-    """Return labels in a type of numpy that keeps their values."""
-    kind = labels.dtype.kind
-    if kind in "mMf" and (missing := first_missing(labels)) is not None:
-        raise ValueError(
-            f"y[{missing}] is {shown(entries[missing])}; give every sample {wanted}, or leave "
-            "it out."
-        )
-    if kind in "mMbiu" or (kind in "fc" and isinstance(entries, np.ndarray)):
+def _checked_sort(labels: AnyArray, items: Any) -> AnyArray:
+    """Return labels in a type of numpy that keeps their values, which ``items`` are, too."""
+    kind, is_array = labels.dtype.kind, isinstance(items, np.ndarray)
+    if kind in "biu" or (kind in "fcU" and is_array):
         return labels
-    if kind in "SV":
-        raise TypeError(
-            f"y[0] is {shown(entries[0])}: labels of type {labels.dtype} are not supported; "
-            "give strings or numbers, such as [label.decode() for label in y] for bytes."
-        )
-    if kind == "U" and isinstance(entries, np.ndarray):
-        return labels
-    items = np.empty(len(entries), object)
-    items[:] = entries
-    check_labels(items)
-    for i, label in enumerate(items):
-        if not isinstance(label, (str, complex, *_NUMBERS, *_DATES)):
+    if kind != "O":
+        entries = np.empty(len(items), object)
+        entries[:] = items
+    else:
+        entries = labels
+    check_labels(entries)
+    for i, label in enumerate(entries):
+        if not isinstance(label, (str, complex, *_NUMBERS)):
             raise TypeError(
-                f"y[{i}] is {shown(label)}, of type {type(label).__name__}: labels of this "
-                f"type are not supported; {_TAKEN}."
+                f"y[{i}] is {shown(label)}, of type {type(label).__name__}: labels of this type "
+                "are not supported; give strings or numbers, such as [str(label) for label in y]."
             )
-    are_dates = [isinstance(label, _DATES) for label in items]
-    if any(are_dates) and not all(are_dates):
-        i, j = are_dates.index(True), are_dates.index(False)
-        raise ValueError(
-            f"y[{i}] is {shown(items[i])} and y[{j}] is {shown(items[j])}; give only "
-            "dates, or none."
-        )
-    if not len(items) or kind in "fc":
-        _check_exact(items, labels)
-        return labels
-    if isinstance(items[0], str):
+    if not len(entries) or isinstance(entries[0], str):
         # Types of fixed width drop zeros at the end.
-        is_cut = kind == "U" and any(label.endswith("\0") for label in items)
-        return items if is_cut else labels
-    plain = np.array(items.tolist())
-    _check_exact(items, plain)
+        is_cut = kind == "U" and any(label.endswith("\0") for label in entries)
+        return entries if is_cut else labels
+    plain = np.array(entries.tolist())
+    for i, label in enumerate(entries if plain.dtype.kind in "fO" else ()):
+        if isinstance(label, int | np.integer) and abs(int(label)) > 2**53:
+            raise ValueError(
+                f"y[{i}] is {shown(label)}, and floats cannot hold all whole numbers beyond 2**53 "
+                "without rounding; give smaller ones, or strings."
+            )
     return plain
-
-
-def _check_exact(items: Any, labels: AnyArray) -> None:
-    """Raise ValueError if a whole number was rounded, or is too large for numpy."""
-    for i, label in enumerate(items if labels.dtype.kind in "fO" else ()):
-        check_small(label, f"y[{i}]")
 
 
 def plain_classes(classes: AnyArray) -> dict[str, Any]:
@@ -265,30 +229,26 @@ def plain_classes(classes: AnyArray) -> dict[str, Any]:
 
     TypeError if a label is of a type that files do not hold.
     """
-    values = classes.view(np.int64) if classes.dtype.kind in "mM" else classes
-    for label in values.tolist():
+    for label in classes.tolist():
         if not isinstance(label, (str, bool, int, float)):
             raise TypeError(
                 f"The label {shown(label)} is of type {type(label).__name__}, which files do not "
                 "hold; train on strings or numbers."
             )
-    return {"classes": values.tolist(), "classes_dtype": classes.dtype.str}
+    return {"classes": classes.tolist(), "classes_dtype": classes.dtype.str}
 
 
 def saved_classes(metadata: Mapping[str, Any]) -> AnyArray:
     """Return the labels of a saved classifier in their original type."""
     labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
-    if dtype.kind not in "biufSUOmM" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
+    if dtype.kind not in "biufUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
         raise DamagedFileError(f"its classes are of type {dtype}")
-    is_date = dtype.kind in "mM"
-    classes: AnyArray = np.array(labels, np.int64 if is_date else dtype)
-    classes = classes.view(dtype) if is_date else classes
+    classes: AnyArray = np.array(labels, dtype)
     if classes.ndim != 1 or not len(classes):
         raise DamagedFileError(f"its classes have shape {classes.shape}")
     return classes
 
 
-_FORMS_OF_SETS = "give an indicator matrix of 0 and 1, or a list of the labels of each sample"
 FORMS = ("matrix", "lists", "single")
 # Relative difference of a weight from a multiple that is rounding, and the most rows that weights
 # are taken for.
@@ -491,20 +451,18 @@ def label_sets(y: Any, classes: AnyArray | None = None) -> LabelSets:
         If the columns of a data frame have names, and those of training had none.
     """
     y, names = _as_table_or_sequence(y)
-    check_not_complex(y, "y")
     if not len(y):
         raise ValueError("y is empty; give the labels of each sample.")
+    unknown = np.zeros(len(y), bool)
     if y.ndim == 2:
         _check_indicator(y, names)
         indicator, form = y.astype(np.int64), "matrix"
-        unknown = np.zeros(len(y), bool)
         if classes is None:
             classes = np.arange(y.shape[1]) if names is None else _label_array(names)
         elif names is not None:
             indicator = indicator[:, _columns_of(names, classes)]
     elif any(_is_list(labels) for labels in y):
         _check_lists(y)
-        _check_no_ragged_indicator(y)
         if classes is None:
             # A set has each of several equal labels, such as 1 and True, once.
             classes = _label_array(sorted({label for labels in y for label in labels}))
@@ -518,34 +476,16 @@ def label_sets(y: Any, classes: AnyArray | None = None) -> LabelSets:
         y = label_vector(y)
         check_targets(y)
         classes = np.unique(y) if classes is None else classes
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has 1 class only, {shown(classes[0])}; a classifier needs at least two."
-            )
         indicator, form = (y[:, None] == classes).astype(np.int64), "single"
         unknown = ~indicator.any(axis=1)
     if len(classes) < 2:
-        raise ValueError(f"y has {len(classes)} labels; a classifier of sets needs at least two.")
+        raise ValueError(
+            f"y has {len(classes)} class or label, {shown(classes.tolist())}; a classifier of sets "
+            "needs at least two."
+        )
     if indicator.shape[1] != len(classes):
         raise ValueError(f"y has {indicator.shape[1]} labels; the model has {len(classes)}.")
     return LabelSets(classes, indicator, form, unknown)
-
-
-def _check_no_ragged_indicator(y: AnyArray) -> None:
-    """Raise ValueError if lists of labels look like rows of 0 and 1 of different lengths."""
-    rows = [row if isinstance(row, list | tuple) else list(row) for row in y]
-    if all(len(set(row)) == len(row) for row in rows):
-        return
-    if all(
-        isinstance(label, int | np.integer) and label in (0, 1) for row in rows for label in row
-    ):
-        lengths = [len(row) for row in rows]
-        width = max(lengths, key=lengths.count)
-        i = next(i for i, length in enumerate(lengths) if length != width)
-        raise ValueError(
-            f"y[{i}] has {lengths[i]} entries of 0 and 1, and most rows {width}; give equally long "
-            "rows of an indicator matrix, or each label of a sample once."
-        )
 
 
 def _label_array(labels: Sequence[Any]) -> AnyArray:
@@ -560,54 +500,40 @@ def _as_table_or_sequence(y: Any) -> tuple[AnyArray, list[Any] | None]:
 
     The names are those of the columns of a data frame, or None.
     """
-    if sparse.issparse(y):
-        y = y.toarray()
-    check_unmasked(y)
-    is_named = hasattr(y, "columns") or hasattr(y, "column_names")
-    frame = frame_of(y, "y") if is_named else None
+    y = y.toarray() if sparse.issparse(y) else y
+    y = _sequence(y, "give an indicator matrix of 0 and 1, or a list of labels of each sample")
+    frame = frame_of(y, "y") if hasattr(y, "columns") else None
     if frame is not None and frame.shape[1] != 1:
         names = list(frame.columns)
-        _check_names(names)
-        if not frame.shape[1]:
-            raise ValueError("y is a data frame without columns; give one for each label.")
-        return plain_array(frame.to_numpy), names
+        for name in names:
+            if not isinstance(name, (str, *_NUMBERS)):
+                raise ValueError(f"y has a column {shown(name)}; name columns by their labels.")
+            check_same_sort(names[0], name, "y has the column", "another")
+        return plain_array(frame.to_numpy()), names
     if frame is not None:
-        y = next(iter(frame.iter_columns())).to_native()
-    if hasattr(y, "__array__") and not hasattr(y, "dtype"):  # series of Arrow
-        y = plain_array(lambda: y)
-    if hasattr(y, "dtype") and not isinstance(y, np.generic):
-        table = y if isinstance(y, np.ndarray) else plain_array(lambda: y)
-        if table.ndim == 0:
-            raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
-        if table.ndim == 2:
-            return (table[:, 0] if table.shape[1] == 1 else table), None
-        if any(_is_list(labels) for labels in table):
-            return table, None
-        vector = label_vector(y)
-        return np.asarray(vector), None
-    if not isinstance(y, Sequence) or isinstance(y, (str, bytes)):
-        raise TypeError(f"y is {shown(y)}; {_FORMS_OF_SETS}.")
+        y = next(iter(frame.iter_columns())).to_list()
     rows = list(y)
-    are_rows = rows and all(
-        _is_list(row) and hasattr(row, "__len__") and not isinstance(row, Set) for row in rows
-    )
-    are_rows = are_rows and all(len(row) == len(rows[0]) > 1 for row in rows)
-    if are_rows and all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row):
-        return np.asarray(rows), None
-    if not any(map(_is_list, rows)):
-        return np.asarray(label_vector(rows)), None
+    are_lists = list(map(_is_list, rows))
+    if not any(are_lists):
+        return np.asarray(label_vector(y)), None
+    if all(isinstance(row, list | tuple | np.ndarray) for row in rows):
+        are_equal = len({*map(len, rows)}) == 1
+        is_table = isinstance(y, np.ndarray) and y.ndim == 2
+        if is_table and len(rows[0]) == 1:
+            return _as_table_or_sequence(y[:, 0])
+        if is_table or (are_equal and len(rows[0]) > 1 and _are_bits(rows)):
+            return np.asarray(y), None
+        if not are_equal and _are_bits(rows) and any(len(set(row)) < len(row) for row in rows):
+            i = next(i for i, row in enumerate(rows) if len(row) != len(rows[0]))
+            raise ValueError(
+                f"y[{i}] has {len(rows[i])} entries of 0 and 1, and y[0] {len(rows[0])}; give "
+                "equally long rows of an indicator matrix, or each label of a sample once."
+            )
     return np.fromiter(rows, object, len(rows)), None
 
 
-def _check_names(names: list[Any]) -> None:
-    """Raise ValueError unless the names of columns may be labels."""
-    for name in names:
-        if not isinstance(name, (str, *_NUMBERS)) or is_missing(name):
-            raise ValueError(
-                f"y has a column {shown(name)}; the names of columns are labels: give strings or "
-                "numbers."
-            )
-        check_same_sort(names[0], name, "y has the column", "another")
+def _are_bits(rows: Sequence[Any]) -> bool:
+    return all(isinstance(v, _NUMBERS) and v in (0, 1) for row in rows for v in row)
 
 
 def _columns_of(names: list[Any], classes: AnyArray) -> IntArray:
@@ -634,11 +560,10 @@ def _columns_of(names: list[Any], classes: AnyArray) -> IntArray:
 def _check_indicator(y: AnyArray, names: list[Any] | None) -> None:
     if y.dtype.kind == "O":
         good = [[isinstance(v, _NUMBERS) and v in (0, 1) for v in row] for row in y]
-        wrong = ~np.array(good, bool).reshape(y.shape)
     else:
-        wrong = ~np.isin(y, (0, 1))
-    if wrong.any():
-        i, j = np.argwhere(wrong)[0].tolist()
+        good = np.isin(y, (0, 1))  # type: ignore[assignment]
+    if not np.all(good):
+        i, j = np.argwhere(~np.array(good))[0].tolist()
         column = j if names is None else shown(names[j])
         raise ValueError(
             f"y[{i}, {column}] is {shown(y[i, j])}; give an indicator matrix of 0 and 1, or lists "
@@ -648,22 +573,15 @@ def _check_indicator(y: AnyArray, names: list[Any] | None) -> None:
 
 def _check_lists(y: AnyArray) -> None:
     """Raise unless samples have lists, of strings only or of numbers only."""
-    are_lists = [_is_list(labels) for labels in y]
-    if 2 * sum(are_lists) < len(y):
-        i = are_lists.index(True)
-        raise ValueError(
-            f"y[{i}] is {shown(y[i])}, and y[{are_lists.index(False)}] is "
-            f"{shown(y[are_lists.index(False)])}; give one label for each sample, or a list of "
-            "labels for each."
-        )
     first: Any = None
     for i, labels in enumerate(y):
-        if not _is_list(labels) or not hasattr(labels, "__len__"):
+        if not _is_list(labels):
             raise ValueError(
-                f"y[{i}] is {shown(labels)}; give lists of labels, or an indicator matrix."
+                f"y[{i}] is {shown(labels)}; give a list of labels for each sample, or one label "
+                "for each."
             )
         for label in labels:
-            if not isinstance(label, (str, *_NUMBERS)) or label != label:  # noqa: PLR0124
+            if not isinstance(label, (str, *_NUMBERS)) or is_missing(label):
                 raise ValueError(
                     f"y[{i}] has the label {shown(label)}; give strings or numbers, and leave "
                     "labels out that are missing."
@@ -682,4 +600,4 @@ def check_same_sort(first: Any, label: Any, name: str, name_of_first: str) -> No
 
 
 def _is_list(labels: Any) -> bool:
-    return hasattr(labels, "__iter__") and not isinstance(labels, (str, bytes, Mapping))
+    return isinstance(labels, list | tuple | Set | np.ndarray)

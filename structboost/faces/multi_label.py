@@ -97,11 +97,8 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         :mod:`structboost.tasks.hierarchical`.  A label may have several parents.  Implied labels
         are added to predictions, and in a fit to ``y``, with a warning that counts the sets that
         lack some.  Pairs that ``y`` shows to be (child, parent) are refused.  Wrong labels weigh
-        less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``,
-        ``pairs`` and ``label_costs`` must have their defaults.
-    label_costs : dict, optional
-        Cost of each wrong label, with ``loss="hamming"`` only.  It is a number, or a pair of the
-        cost of a missing and of an extra label.  By default the cost is 1.
+        less further down (:class:`structboost.HierarchicalMultiLabelTask`); ``loss``, ``outputs``
+        and ``pairs`` must have their defaults.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`; ``"linear"`` with
         ``objective="log_loss"`` is one linear function of the standardised features.  ``"auto"`` is
@@ -132,7 +129,6 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
     outputs: str = AUTO
     pairs: bool | str = AUTO
     hierarchy: Any = None
-    label_costs: Any = None
 
     _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
 
@@ -192,8 +188,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         if is_same(outputs, AUTO):
             outputs = "seen" if learns_sets else "all"
         sets = examples.Y if outputs == "seen" or form == "single" else None
-        costs = self._cost_table(classes)
-        task = self._task(classes, sets, edges, costs, pairs=bool(pairs))
+        task = self._task(classes, sets, edges, pairs=bool(pairs))
         by_likelihood = (
             recipe.objective != "svm" and formulation_of(recipe.formulation).link is not None
         )
@@ -363,7 +358,6 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
     @override
     def _facts(self) -> dict[str, Any]:
         task: Any = self.task_
-        costs = self._cost_table(self.classes_)
         return facts_of_fit(self) | {
             "columns": self._columns.to_plain(),
             "form": self._form,
@@ -371,19 +365,16 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             "pairs": self._pairs,
             "sets": None if task.sets is None else task.sets.tolist(),
             "edges": None if self.hierarchy is None else task.edges.tolist(),
-            "costs": None if costs is None else costs.tolist(),
         }
 
     def _restore(self, facts: Mapping[str, Any]) -> None:
         self._form = checked_choice(facts["form"], "form", FORMS)
         self._pairs = facts.get("pairs", self.pairs) is True
         self._by_likelihood = facts.get("by_likelihood") is True
-        edges, costs = facts.get("edges"), facts.get("costs")
+        edges = facts.get("edges")
         classes = saved_classes(facts)
-        task = self._task(classes, facts["sets"], edges, costs, pairs=self._pairs)
+        task = self._task(classes, facts["sets"], edges, pairs=self._pairs)
         labels = classes.tolist()
-        if costs is not None and self.label_costs is None:
-            self.label_costs = dict(zip(labels, zip(*costs, strict=True), strict=True))
         if edges is not None and self.hierarchy is None:
             self.hierarchy = [(labels[a], labels[b]) for a, b in edges]
         if dict(task.kinds) != dict(self.model_.kinds):
@@ -392,57 +383,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         fitted = fit_of_facts(self.model_, facts)
         self._keep(task, fitted, classes_=classes, **of_columns)
 
-    def _task(
-        self, classes: AnyArray, sets: Any, edges: Any, costs: Any, *, pairs: bool
-    ) -> MultiLabelTask:
+    def _task(self, classes: AnyArray, sets: Any, edges: Any, *, pairs: bool) -> MultiLabelTask:
         if edges is not None:
             task = HierarchicalMultiLabelTask(len(classes), edges)
             task.label_names = classes.tolist()
             return task
-        return MultiLabelTask(len(classes), self.loss, pairs=pairs, sets=sets, costs=costs)
-
-    def _cost_table(self, classes: AnyArray) -> FloatArray | None:
-        """Return the costs of missing labels and of extra labels, in two rows."""
-        if self.label_costs is None:
-            return None
-        if self.hierarchy is not None:
-            raise ValueError(
-                f"label_costs is {shown(self.label_costs)}, which hierarchy does not read, because "
-                "it has weights of its own for the labels; leave label_costs or hierarchy out."
-            )
-        if self.loss != "hamming":
-            raise ValueError(
-                f"label_costs is {shown(self.label_costs)}, which loss={shown(self.loss)} does not "
-                "read; leave it out, or write loss='hamming'."
-            )
-        if not isinstance(self.label_costs, Mapping):
-            example = {classes.tolist()[0]: 2.0}
-            raise ValueError(
-                f"label_costs is {shown(self.label_costs)}; give a dict of labels to costs, such "
-                f"as {example}."
-            )
-        indices = {label: i for i, label in enumerate(classes.tolist())}
-        table = np.ones((2, len(indices)))
-        for label, cost in self.label_costs.items():
-            if label not in indices:
-                raise ValueError(
-                    f"label_costs has the label {shown(label)}, which y does not have; give labels "
-                    f"of {shown(list(indices))}."
-                )
-            pair = np.asarray(cost)
-            if pair.dtype.kind not in "iuf" or pair.shape not in ((), (2,)):
-                raise ValueError(
-                    f"label_costs[{shown(label)}] is {shown(cost)}; give a number such as 2.0, or "
-                    "a pair such as (2.0, 1.0): the costs if the label is missing, and if it is "
-                    "extra."
-                )
-            if not np.isfinite(pair).all() or pair.min() < 0:
-                raise ValueError(
-                    f"label_costs[{shown(label)}] is {shown(cost)}; give finite costs from 0, such "
-                    "as 2.0."
-                )
-            table[:, indices[label]] = pair
-        return table
+        return MultiLabelTask(len(classes), self.loss, pairs=pairs, sets=sets)
 
     def _hierarchy_edges(self, classes: AnyArray, form: str) -> tuple[AnyArray, IntArray]:
         """Return the labels with those of the hierarchy, and its pairs as their indices."""

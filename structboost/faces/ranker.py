@@ -416,11 +416,10 @@ def _query_ids(n_items: int, qid: Any, group: Any) -> Any:
         return qid
     if qid is not None:
         raise ValueError("qid and group are both set; give one of them.")
-    sizes = _column(group, "group")
+    sizes = array_of(group).ravel()
     if sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_items:
         raise ValueError(
-            f"group holds {shown(sizes.tolist())}; give whole numbers that add up to the "
-            f"{n_items} samples."
+            f"group is {shown(group)}; give whole numbers that add up to the {n_items} samples."
         )
     return np.repeat(np.arange(len(sizes)), sizes)
 
@@ -454,21 +453,16 @@ def _losses(
         ]
 
 
-def _column(value: Any, name: str) -> AnyArray:
-    """Return a vector or a column as a vector."""
-    array = array_of(value)
-    if not array.ndim or array.shape[1:] not in ((), (1,)) or array.dtype.kind == "c":
-        raise ValueError(f"{name} is {shown(value)}; give a list with an entry for each item.")
-    return np.asarray(column_or_1d(value))
-
-
 def _split_queries(y: AnyArray, qid: Any) -> list[IntArray]:
     """Return the rows of each query, in the order of the queries' ids."""
     if qid is None:
         return [np.arange(len(y))]
-    ids = _column(qid, "qid")
-    if len(ids) != len(y):
-        raise ValueError(f"qid has {len(ids)} entries for {len(y)} samples; give one for each.")
+    ids = array_of(qid)
+    if ids.shape not in ((len(y),), (len(y), 1)):
+        raise ValueError(
+            f"qid is {shown(qid)}, of shape {ids.shape}; give one for each of {len(y)} samples."
+        )
+    ids = ids.ravel()
     indices = group_indices_by_name(ids, "qid")
     order = np.argsort(indices, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(indices[order])) + 1)

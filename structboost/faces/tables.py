@@ -24,15 +24,9 @@ from structboost.faces.columns import (
     codes_of,
     labels_of,
 )
-from structboost.faces.forms import checked_form, frame_of, is_sparse, shape_of
+from structboost.faces.forms import checked_form, frame_of, shape_of
 from structboost.faces.recipe import Recipe
-from structboost.faces.table_numbers import (
-    check_width,
-    empty_rows,
-    numbers_of,
-    validated_numbers,
-    warn_of_empty_rows,
-)
+from structboost.faces.table_numbers import check_width, numbers_of, validated_numbers
 from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.registry import members_of, takes_missing, takes_sparse
 from structboost.model.ensemble import Ensemble
@@ -102,17 +96,15 @@ def training_table(
         categories = categories_of(X, columns)
     n_features, labels = shape_of(X)[-1], labels_of(X)
     of_columns = None if directions is None else _directions(X, directions, categories)
-    raw = numbers_of(X, codes_of(X, categories))
     checked = validated_numbers(
         face,
-        raw,
+        numbers_of(X, codes_of(X, categories)),
         y,
         allow_missing=encodes or takes_nan,
         reads_sparse=not are_shared and takes_sparse(weak_learner),
         **{"dtype": TABLE_TYPES, **options},
     )
     table, y = checked if isinstance(checked, tuple) else (checked, None)
-    has_empty_rows = not sparse.issparse(raw) or len(empty_rows(raw)) > 0
     encoding = None
     if not sparse.issparse(table):
         as_columns = {} if splits else categories
@@ -121,7 +113,7 @@ def training_table(
     return TrainingTable(
         table,
         y,
-        Columns(n_features, labels, categories, encoding, has_empty_rows),
+        Columns(n_features, labels, categories, encoding),
         of_columns,
         tuple(categories) if splits else (),
     )
@@ -132,18 +124,15 @@ def later_table(face: Any, X: Any, **options: Any) -> Any:
     columns, name = face._columns, type(face).__name__
     X = by_name(checked_form(X), columns.labels, "X", name)
     check_width(name, columns.n_features, X)
-    if columns.categories and is_sparse(X):
+    if columns.categories and sparse.issparse(X):
         raise ValueError(
             f"X is sparse, and columns {shown(list(columns.categories))} of the training set "
             "hold categories; give a data frame or an array that is not sparse."
         )
-    table = numbers_of(X, codes_of(X, columns.categories, warn=True))
-    if sparse.issparse(table) and not columns.has_empty_rows:
-        warn_of_empty_rows(table)
     encoding = columns.encoding
     table = validated_numbers(
         face,
-        table,
+        numbers_of(X, codes_of(X, columns.categories, warn=True)),
         reset=False,
         allow_missing=_reads_missing(face),
         reads_sparse=encoding is None or not encoding.adds_columns,
@@ -334,24 +323,22 @@ def _encodes(weak_learner: Any) -> bool:
 
 
 def _categorical(X: Any, wanted: Any) -> list[int]:
-    """Return the categorical columns of a training table, whose shape is checked later."""
-    if len(shape_of(X)) != 2:
-        return []
-    if not is_sparse(X):
-        return categorical_columns(X, wanted)
-    if not isinstance(wanted, str | None):
+    """Return the categorical columns of a training table."""
+    if sparse.issparse(X):
+        if isinstance(wanted, str | None):
+            return []
         raise ValueError(
             "X is sparse, with which categorical_features is not supported; leave it out, or give "
             "an array that is not sparse."
         )
-    return []
+    return categorical_columns(X, wanted)
 
 
 def _directions(
     X: Any, constraints: Any, categories: Mapping[int, Sequence[Any]]
 ) -> tuple[int, ...]:
     """Return the directions of all features."""
-    if is_sparse(X):
+    if sparse.issparse(X):
         raise ValueError(
             "X is sparse, with which monotonic_cst is not supported; leave it out, or give an "
             "array that is not sparse."

@@ -312,7 +312,7 @@ class _Reading:
             self._add_numbers(name, *of_name)
 
     def _read_entry(self, row: int, name: Any, value: Any, amounts: _Amounts) -> None:
-        """Read strings in lists and dicts, and collect the amounts."""
+        """Read strings in lists and dicts, and collect the numbers."""
         if not isinstance(name, str):
             raise self._refused(row, name, value)
         if isinstance(value, Mapping):
@@ -329,7 +329,7 @@ class _Reading:
             entries.append(value)
 
     def _add_numbers(self, name: str, rows: Sequence[int], values: Sequence[Any]) -> None:
-        """Add the amounts, or the vectors of equal lengths, that tokens have under a name."""
+        """Add the numbers, or the vectors of equal lengths, that tokens have under a name."""
         array = _numbers(values)
         if array is None:
             if len(values) > 1:
@@ -349,7 +349,7 @@ class _Reading:
         if trained != keys:
             raise ValueError(
                 f"{self._place(rows[0])} has {shown(values[0])} for the feature {name!r}, and "
-                "another token a number, or a vector of another length; give equally many amounts."
+                "another token a number, or a vector of another length; give equally many numbers."
             )
         parts.append((np.array(rows), array.reshape(len(rows), -1)))
 
@@ -365,13 +365,13 @@ class _Reading:
         return TypeError(
             f"{self._place(row)} has {shown(value)} for the feature {shown(name)}; give each "
             "feature a string as its name, and a finite number, a bool, a string, a list of "
-            "strings, a vector of amounts, or a dict of these as its value.  Leave it out where it "
+            "strings, a vector of numbers, or a dict of these as its value.  Leave it out where it "
             "is missing."
         )
 
 
 def _is_vector(value: Any) -> bool:
-    """Whether a value looks like a vector of amounts."""
+    """Whether a value looks like a vector of numbers."""
     if type(value) is np.ndarray:
         return value.dtype.kind in "iufb"
     return type(value) is list and len(value) > 0 and type(value[0]) is float
@@ -387,7 +387,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _numbers(values: Sequence[Any]) -> FloatArray | None:
-    """Return finite amounts, or vectors of these, as an array, or None if there are others."""
+    """Return finite numbers, or vectors of these, as an array, or None if there are others."""
     if any(issubclass(of, np.ma.MaskedArray) for of in {*map(type, values)}):
         return None
     try:

@@ -53,17 +53,6 @@ def bad_tables(X):
     yield "two columns of a name", frame.set_axis(list("abca"), axis=1)
     yield "two levels", frame.set_axis(pandas.MultiIndex.from_product([["a", "b"], [1, 2]]), axis=1)
     yield "names of texts and numbers", frame.set_axis(["a", 1, "c", "d"], axis=1)
-    large = X.astype(np.int64)
-    large[3] = 2**53 + 1
-    for name, table in {
-        "int64": large, "uint64": np.abs(large).astype(np.uint64), "list": large.tolist(),
-        "larger": [[2**70 + 1, 1, 1, 1]] * len(X), "huge": [[10**400, 1, 1, 1]] * len(X),
-        "sparse": sparse.csr_array(large), "masked": np.ma.MaskedArray(large, mask=large == 2),
-        **dict(other_frames(pandas.DataFrame(large, columns=list("abcd")))),
-        "sparse columns": pandas.DataFrame(large).astype(pandas.SparseDtype("int64", 0)),
-        "objects": pandas.DataFrame(large).astype(object),
-    }.items():  # fmt: skip
-        yield f"whole numbers that floats merge, {name}", table
 
 
 class Tables(Kind):
@@ -207,7 +196,7 @@ class Grades(Tables):
 class LabelSets(Tables):
     """Faces of tables that predict sets of labels."""
 
-    # ``label_costs`` weighs labels, whose probabilities need not sum to 1.
+    # Probabilities of labels need not sum to 1.
     lacks = {"class weights", "probabilities"}
     scorers = ("f1_micro", "accuracy")
 

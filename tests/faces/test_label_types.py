@@ -69,9 +69,6 @@ TAKEN = {
     "unused categories": (pd.Categorical(of("a", "b"), categories=["z", "b", "a"]), "|O"),
     "whole categories": (pd.Series(of(1, 2)).astype("category"), "<i8"),
     "strings of numpy 2": (np.array(of("a", "b"), np.dtypes.StringDType()), "|O"),
-    "days": (np.array(of("2020-01-01", "2021-01-01"), "datetime64[D]"), "<M8[D]"),
-    "times": (pd.Series(pd.to_datetime(of("2020-01-01", "2021-01-01"))), "<M8[us]"),
-    "durations": (np.array(of(1, 2), "timedelta64[h]"), "<m8[h]"),
     "another order of bytes": (np.array(of(1, 2), ">i4"), ">i4"),
 }
 
@@ -112,14 +109,10 @@ REFUSED = {
     "masked": (np.ma.array(of(1, 2), mask=IS_FIRST), "is masked"),
     "mixed list": (of(1, "a"), "give only strings or only numbers"),
     "mixed objects": (objects(1, "a"), "give only strings or only numbers"),
-    "bytes": (of(b"a", b"bb"), r"label\.decode\(\)"),
-    "bytes of numpy": (np.array(of(b"a", b"bb")), r"label\.decode\(\)"),
-    "byte objects": (objects(b"a", b"bb"), "of type bytes: labels of this type"),
+    "bytes": (of(b"a", b"bb"), "of type bytes"),
     "dates": (of(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)), "of type date"),
     "enumerations": (of(Colour.RED, Colour.BLUE), "of type Colour"),
     "decimals": (of(decimal.Decimal(1), decimal.Decimal(2)), "of type Decimal"),
-    "records": (np.array([(1, 2.0)] * 40, "i4,f8"), "are not supported"),
-    "dates and numbers": (objects(np.datetime64("2020"), 1), "give only dates, or none"),
     "arrays": ([*of(1, 2)[:-1], np.array([1, 0])], r"of type ndarray|lists? of labels"),
     "128 bits of polars": (pl.Series(of(1, 2), dtype=pl.Int128), "cannot be read as an array"),
     "beyond numpy": (of(2**70, 2**70 + 1), "cannot hold .* without rounding"),
@@ -161,28 +154,15 @@ def test_the_columns_of_a_frame_are_the_labels(tmp_path):
         assert model.score(X, FRAME) == model.score(X, other) == model.score(X, FRAME.to_numpy())
 
 
-def test_costs_and_hierarchies_name_the_columns_of_a_frame(tmp_path):
+def test_hierarchies_name_the_columns_of_a_frame(tmp_path):
     face = StructBoostMultiLabelClassifier(max_iter=2)
-    for by_name, by_index, message in (
-        (
-            {"label_costs": {"rain": 3.0, "a": (1, 2)}}, {"label_costs": {1: 3.0, 2: (1, 2)}},
-            r"'snow', which y does not have.*'rain'",
-        ),
-        (
-            {"hierarchy": {"wind": ["a"]}}, {"hierarchy": {0: [2]}},
-            r"the label 'snow', and y has the columns \['wind', ",
-        ),
-    ):  # fmt: skip
-        expected = face.set_params(**by_index).fit(X, FRAME.to_numpy()).predict(X)
-        model = face.set_params(**by_name).fit(X, FRAME)
-        np.testing.assert_array_equal(model.predict(X), expected)
-        model.save(tmp_path / "model")
-        ((name, value),) = by_name.items()
-        assert getattr(type(face).load(tmp_path / "model"), name) == value
-        wrong = {name: {"snow": ["a"] if name == "hierarchy" else 1}}
-        with pytest.raises(ValueError, match=message):
-            face.set_params(**wrong).fit(X, FRAME)
-        face.set_params(**{name: None})
+    expected = face.set_params(hierarchy={0: [2]}).fit(X, FRAME.to_numpy()).predict(X)
+    model = face.set_params(hierarchy={"wind": ["a"]}).fit(X, FRAME)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    model.save(tmp_path / "model")
+    assert type(face).load(tmp_path / "model").hierarchy == {"wind": ["a"]}
+    with pytest.raises(ValueError, match=r"the label 'snow', and y has the columns \['wind', "):
+        face.set_params(hierarchy={"snow": ["a"]}).fit(X, FRAME)
 
 
 @pytest.mark.parametrize("label", [0, "of the day", (1, 2)])
@@ -210,9 +190,9 @@ def test_frames_whose_columns_are_no_labels_are_named():
     for y, message in (
         (FRAME.mask(third & [False, True, False], 7), r"y\[3, 'rain'\] is 7"),
         (FRAME.astype("Int64").mask(third & [True, True, True]), r"y\[3, 'wind'\] is"),
-        (FRAME.set_axis(["a", "a", "b"], axis=1), "2 columns named 'a'"),
+        (FRAME.set_axis(["a", "a", "b"], axis=1), "columns of one name"),
         (FRAME.set_axis(["a", 1, "b"], axis=1), "give only strings or only numbers"),
-        (FRAME[[]], "without columns"),
+        (FRAME[[]], "y has 0 class or label"),
     ):
         with pytest.raises(ValueError, match=message):
             FACES["sets"]().fit(X, y)
@@ -223,15 +203,14 @@ def test_frames_whose_columns_are_no_labels_are_named():
 
 @pytest.mark.parametrize("face", ["boosted", "hinge", "linear"])
 def test_class_weights_name_labels_of_their_type(face):
-    days = np.array(of("2020-01-01", "2021-01-01"), "datetime64[D]")
-    for y, heavy in ((of("a", "b"), "a"), (days, days[IS_FIRST][0])):
+    for y, heavy in ((of("a", "b"), "a"), (of(1, 2), 2)):
         model = FACES[face]().set_params(random_state=0)
         weights = np.where(np.asarray(y) == heavy, 5.0, 1.0)
         expected = model.fit(X, y, sample_weight=weights).decision_function(X)
         found = model.set_params(class_weight={heavy: 5.0}).fit(X, y).decision_function(X)
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match=r"class_weight has the label .* y does not have"):
-        model.set_params(class_weight={heavy: 1.0, days[0] + 7: 2.0}).fit(X, y)
+        model.set_params(class_weight={heavy: 1.0, 7: 2.0}).fit(X, y)
 
 
 @pytest.mark.parametrize("face", sorted(set(FACES) - {"sets"}))

@@ -50,40 +50,9 @@ def test_all_forms_of_y_give_one_model():
         assert fits[1].score(X, new) == 0.0
 
 
-@pytest.mark.parametrize("options", [{}, {"objective": "l1_log_loss", "C": 30}])
-def test_costs_of_labels_move_predictions(options, tmp_path):
-    X, Y = data(300)
-    rng = np.random.default_rng(1)
-    Y = np.where(rng.random(Y.shape) < 0.2, 1 - Y, Y)  # so that no label is sure
-    settings = {"max_iter": 15, "random_state": 0, **options}
-    plain, costly = (
-        StructBoostMultiLabelClassifier(label_costs=costs, **settings).fit(X[:150], names(Y[:150]))
-        for costs in (None, {"dog": (8, 1)})
-    )
-    sets, costly_sets = (
-        np.array([[name in labels for name in NAMES] for labels in model.predict(X)])
-        for model in (plain, costly)
-    )
-    assert costly_sets[:, 1].mean() > sets[:, 1].mean() + 0.1
-    costs = [
-        np.where(Y > found, [1, 8, 1], Y < found)[150:].mean() for found in (costly_sets, sets)
-    ]
-    assert costs[0] < costs[1]
-    costly.save(tmp_path / "model")
-    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
-    assert loaded.predict(X) == costly.predict(X)
-    assert loaded.label_costs["dog"] == (8.0, 1.0)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label_costs": {5: 2}}, "the label 5, which y does not have; give labels of [0, 1, 2]"),
-        ({"label_costs": {0: (1, 2, 3)}}, "label_costs[0] is (1, 2, 3); give a number"),
-        ({"label_costs": {0: -1}}, "label_costs[0] is -1; give finite costs from 0"),
-        ({"label_costs": [1, 2, 3]}, "is [1, 2, 3]; give a dict of labels to costs, such as {0: "),
-        ({"label_costs": {0: 2}, "loss": "f1"}, "label_costs is {0: 2}, which loss='f1' does not"),
-        ({"label_costs": {0: 2}, "hierarchy": [(0, 1)]}, "which hierarchy does not read"),
         ({"hierarchy": [(0, 3)]}, "hierarchy has the label 3, and y has the columns [0, 1, 2]"),
         ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss is 'f1', which "),
         ({"hierarchy": [(0, 1)], "outputs": "seen"}, "or write outputs='all'"),
@@ -94,7 +63,7 @@ def test_costs_of_labels_move_predictions(options, tmp_path):
         ({"hierarchy": (0, 1)}, "hierarchy[0] is 0; give"),
     ],
 )
-def test_wrong_costs_and_hierarchies_are_named(options, message):
+def test_wrong_hierarchies_are_named(options, message):
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit(*data(10))
 
@@ -148,11 +117,11 @@ def test_the_whole_scikit_learn_battery():
         ([["cat"], [b"dog"]], r"has the label b'dog'; give strings or numbers"),
         ([[2**53 + 1], [0.5]], "without rounding"),
         (["cat", ["dog"]], r"y\[0\] is 'cat'"),
-        ([["cat"], iter("b")], r"y\[1\] is .*give lists of labels"),
+        ([["cat"], iter("b")], r"y\[1\] is .*give a list of labels"),
         ([{"cat": 1}, {"dog": 1}], r"y\[0\] is \{'cat': 1\}"),
-        (["cat", "cat"], "y has 1 class only, .*'cat'"),
+        (["cat", "cat"], "y has 1 class or label, .*'cat'"),
         ([0.5, 1.5], "continuous"),
-        ([["cat"], []], "y has 1 labels"),
+        ([["cat"], []], "y has 1 class or label"),
         (np.zeros((2, 11)), "at most 10 labels"),
     ],
 )
