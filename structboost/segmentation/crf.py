@@ -121,10 +121,10 @@ def unary_potentials(
     return -np.concatenate((odds, probabilities[:, None, :], around), axis=1).transpose(0, 2, 1)
 
 
-def n_unary_potentials(n_classifiers: int, n_labels: int, *, appearance: bool = True) -> int:
+def n_unary_potentials(n_classifiers: int, n_labels: int) -> int:
     """Return the last size of :func:`unary_potentials`."""
     if n_labels == 2:
-        return n_classifiers + 1 + appearance * (n_classifiers + N_SURROUNDINGS + N_OF_PLACE)
+        return 2 * n_classifiers + 1 + N_SURROUNDINGS + N_OF_PLACE
     return n_classifiers + 1 + N_SURROUNDINGS
 
 
@@ -481,14 +481,11 @@ class Tuned(NamedTuple):
     C : float
     scores : dict of float to float
         Mean IoU over the pixels of all images for each C that was tried.
-    end : str
-        Reason why no larger C was tried.
     """
 
     settings: CRFSettings
     C: float
     scores: dict[float, float]
-    end: str
 
 
 def tuned(
@@ -510,7 +507,7 @@ def tuned(
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
     group_of = np.arange(len(graphs)) if groups is None else np.asarray(groups)
     if len(tried) == 1 or len(np.unique(group_of)) < 2:
-        return Tuned(settings, float(tried[0]), {}, "there is nothing to choose from")
+        return Tuned(settings, float(tried[0]), {})
     fold_of = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
 
     def search(settings: CRFSettings) -> Path:
@@ -554,7 +551,7 @@ def tuned(
         settings = replace(settings, linear_C=linear.value)
     path = search(settings)
     scores = {record["C"]: record["score"] for record in path.records}
-    return Tuned(settings, path.value, scores, path.end)
+    return Tuned(settings, path.value, scores)
 
 
 def fit_tuned(
@@ -585,7 +582,7 @@ def fit_tuned(
         part_groups = None if groups is None else [groups[i] for i in chosen]
         part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
         with ProgressLine(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
-            settings, C, scores, _ = tuned(
+            settings, C, scores = tuned(
                 *part, settings, random_state=random_state, groups=part_groups, report=line.step
             )
     with ProgressLine("linear function of the CRF", 1, verbose) as line:

@@ -133,10 +133,6 @@ def scribble_features(image: DescribedImage, labels: IntArray) -> SingleArray:
     ).astype(np.float32)
 
 
-# Number of scribble features, in place of classifiers.
-N_SCRIBBLE_FEATURES = 5
-
-
 def scribble_log_probabilities(image: DescribedImage, labels: IntArray) -> FloatArray:
     """Return log-probabilities with the features as log-odds, shape (n_superpixels, 5, 2)."""
     odds = np.clip(scribble_features(image, labels).astype(np.float64), -_MOST, _MOST)

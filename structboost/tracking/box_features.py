@@ -90,11 +90,8 @@ GREY_GRID = 12
 GRADIENT_GRID = 6
 COLOUR_GRID = 4
 N_ORIENTATIONS = 9
-N_GREY = GREY_GRID**2
 # Gradients and colours have one more cell on each side, because surroundings show where an object
 # ends.
-N_GRADIENT = (GRADIENT_GRID + 2) ** 2 * N_ORIENTATIONS
-N_COLOUR_CELLS = (COLOUR_GRID + 2) ** 2
 # Added to the std of grey values and to the mean gradient, in grey levels, for flat boxes.
 _FLAT = 4.0
 # Gradients are summed as integers, in eighths of a grey level: sums are exact, and those over the
@@ -135,11 +132,6 @@ class Planes(NamedTuple):
     left: int
     top: int
     scale: tuple[float, float]
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of a box."""
-        return len(_cells(len(self.sums) - _COLOUR))
 
 
 def frame_planes(

@@ -230,7 +230,8 @@ class BoxTracker(Described):
             self._planes(image, box, _TRAINING_RADIUS)
             for image, box in zip(images, boxes, strict=True)
         ]
-        self.learner.begin(_N_BOXES, planes[0].n_features, self._random)
+        n_features = box_features(planes[0], boxes[:1]).shape[1]
+        self.learner.begin(_N_BOXES, n_features, self._random)
         for i in range(max(_N_FIRST, len(images))):
             at = i % len(images)
             self._add(planes[at], boxes[at], images[at].shape, first=True)

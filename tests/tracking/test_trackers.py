@@ -29,7 +29,6 @@ from structboost.tracking.box_features import (
     COLOUR_GRID,
     GRADIENT_GRID,
     GREY_GRID,
-    N_GREY,
     N_ORIENTATIONS,
     ColourPalette,
     box_features,
@@ -659,7 +658,6 @@ def test_features_are_means_over_pixels(x, y, w, h):
         planes = planes_of(image, palette=palette)
         assert (planes.sums < 0).any() == (image is BRIGHT)
         found = box_features(planes, box[None])[0]
-        assert planes.n_features == len(found)
         wanted = plain_features(image, box, palette)
         assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
@@ -700,7 +698,7 @@ def test_a_region_gives_the_same_features_inside():
 def test_selected_features_equal_those_of_all_and_of_a_grey_picture_in_colour():
     planes = planes_of(IMAGE)
     every = box_features(planes, BOXES)
-    which = np.array([5, planes.n_features - 1, N_GREY, 0])
+    which = np.array([5, every.shape[1] - 1, 144, 0])
     assert_array_equal(box_features(planes, BOXES, which), every[:, which])
     colour = planes_of(np.repeat(IMAGE[:, :, None], 3, axis=2))
     assert_allclose(box_features(colour, BOXES), every, atol=1e-5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import av
 import cv2
 import numpy as np
@@ -130,18 +128,6 @@ def cut(path):
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * 0.4)])
 
 
-@pytest.fixture(params=["one core", "all cores"])
-def _cores(request):
-    """The decoder has a thread for each core, and then holds that many frames more."""
-    if not hasattr(os, "sched_setaffinity"):
-        pytest.skip("the system does not let a thread choose its cores")
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores if request.param == "all cores" else {min(cores)})
-    yield
-    os.sched_setaffinity(0, cores)
-
-
-@pytest.mark.usefixtures("_cores")
 @pytest.mark.parametrize(
     ("suffix", "damage", "fewest", "most"),
     [
