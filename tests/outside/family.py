@@ -70,10 +70,6 @@ class BandFamily(WeakLearnerFamily):
         ]
         return sorted(found, key=lambda candidate: -candidate.edge)
 
-    def refine(self, learner, duals):
-        edges = self.responses([learner])[0].astype(np.float64) @ duals
-        return [Candidate(learner, channel, float(edge)) for channel, edge in enumerate(edges)]
-
     def responses(self, learners):
         return self.answers[[self.number[band] for band in learners]]
 
