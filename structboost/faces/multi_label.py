@@ -46,7 +46,7 @@ from structboost.objectives.registry import formulation_of
 from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
-from structboost.tasks.hierarchical import HierarchicalMultiLabelTask, read_hierarchy
+from structboost.tasks.hierarchical import HierarchicalMultiLabelTask, check_order, read_hierarchy
 from structboost.tasks.multi_label import MultiLabelTask
 from structboost.training.boosting import AUTO
 from structboost.validation import (
@@ -278,7 +278,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         Raises
         ------
         TooManyOutputsError
-            If a label has several parents in a hierarchy.
+            If a label has several parents in a hierarchy of more than 12 labels.
         """
         scores = self._scores(X) * (self.temperature_ or 1.0)
         task: Any = self.task_
@@ -457,6 +457,8 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
 def _closed(indicator: IntArray, edges: IntArray, classes: AnyArray) -> IntArray:
     """Return sets of labels with all labels above theirs, and warn how many have more."""
     labels = classes.tolist()
+    named = [(labels[above], labels[below]) for above, below in edges]
+    check_order(named, indicator, labels, "hierarchy")
     closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
     is_open = (closed != indicator).any(axis=1)
     if is_open.any():

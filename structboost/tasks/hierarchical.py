@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost.contract.listed_outputs import ListedOutputs
 from structboost.contract.parts import Marginals, StackedParts
-from structboost.errors import TaskError, TooManyOutputsError
+from structboost.errors import TaskError, TooManyOutputsError, warn_user
 from structboost.inference.hierarchical import (
     best_closed_sets,
     checked_hierarchy,
@@ -44,6 +45,10 @@ FORMS = (
     "give a dict of the labels below each label, pairs (parent, child), paths such as "
     "'animal/cat', or a networkx.DiGraph"
 )
+# Fractions of the sets with the first label of a pair that have the second, if the pair is turned.
+_NEARLY_ALL, _SOME = 0.9, 0.3
+# With several parents all sets are tried for probabilities: there are up to 2^n of them.
+_MOST_LISTED = 12
 # Weight of a label over the mean weight of its parents.
 _DECAY = 0.75
 
@@ -197,6 +202,52 @@ def _chains_of_dict(value: Mapping[Any, Any], name: str) -> Iterator[tuple[Any, 
                 waiting.append(((label,), below[label]))
 
 
+def check_order(
+    edges: Sequence[tuple[Any, Any]], indicator: IntArray, labels: Sequence[Any], name: str
+) -> None:
+    """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
+
+    The order is refused if sets break it, and nearly all sets with the first label of a pair have
+    the second, but not so the other way around.  It is refused more easily if only the other order
+    gives each label one parent.  UserWarning if no set has a label that is below another.
+
+    Parameters
+    ----------
+    edges : sequence of (parent, child)
+        Labels of each edge.
+    indicator : ndarray, shape (n_sets, n_labels)
+        1 on the labels of each set.
+    labels : sequence
+        Labels of the columns of ``indicator``.
+    name : str
+        Name of the argument in errors.
+    """
+    index = {label: i for i, label in enumerate(labels)}
+    above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
+    has_above, has_below = indicator[:, above] == 1, indicator[:, below] == 1
+    is_open, is_open_turned = has_below & ~has_above, has_above & ~has_below
+    n_met = int((has_above & has_below).sum())
+    fit, turned_fit = (n_met / max(1, int(side.sum())) for side in (has_below, has_above))
+    only_turned_is_tree = len(np.unique(above)) == len(above) and len(np.unique(below)) < len(below)
+    seems_turned = turned_fit >= _NEARLY_ALL and fit < _NEARLY_ALL * turned_fit
+    if only_turned_is_tree:
+        seems_turned = turned_fit >= _SOME or (not n_met and bool(has_above.any()))
+    breaks = is_open.any(axis=1)
+    if seems_turned and (breaks.any() or not n_met):
+        raise ValueError(
+            f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
+            f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without "
+            f"the first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give "
+            "pairs (parent, child), or, if they are, add the labels above to the sets of y."
+        )
+    if not has_below.any():
+        warn_user(
+            f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs (parent, "
+            "child), or leave it out.",
+            UserWarning,
+        )
+
+
 class HierarchicalMultiLabelTask(MultiLabelTask):
     """Sets of any of ``n_labels`` labels, with each label all labels above it.
 
@@ -208,7 +259,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     the mean weight of its parents (Vens and others, Machine Learning 2008, section 4.1).  The
     argmax is exact, by sums over a tree or a minimum cut; of equally good sets it leaves out labels
     that make no difference.  In the marginals no label is more probable than one above it; they
-    exist where no label has several parents.
+    exist for trees, and for at most 12 labels.
 
     Parameters
     ----------
@@ -256,13 +307,20 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
     def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
         rows = np.ascontiguousarray(scores.rows["x"], np.float64)
         expected, log_sums = np.empty(rows.shape), np.empty(len(rows))
-        if (np.diff(self._starts) > 1).any():
+        is_tree = (np.diff(self._starts) <= 1).all()
+        if not is_tree and self.n_labels <= _MOST_LISTED:
+            listed = ListedOutputs(self, None, {"x": (1, self.n_labels)})
+            for i, row in enumerate(rows):
+                of_row, log_sums[i] = listed.marginals({"x": row[None]})
+                expected[i] = of_row["x"][0]
+            return Marginals({"x": expected}, log_sums)
+        if not is_tree:
             label = int(np.argmax(np.diff(self._starts)))
             name = label if self.label_names is None else self.label_names[label]
             raise TooManyOutputsError(
-                f"Label {shown(name)} has several parents, and probabilities are known for trees "
-                "only; leave edges out, or take formulation='one_slack', which is "
-                "objective='hinge' of classifiers."
+                f"Label {shown(name)} has several parents, and probabilities are known for trees, "
+                f"and for at most {_MOST_LISTED} labels; leave edges out, or take "
+                "formulation='one_slack', which is objective='hinge' of classifiers."
             )
         closed_set_probabilities(rows, self._hierarchy, expected, log_sums)
         return Marginals({"x": expected}, log_sums)

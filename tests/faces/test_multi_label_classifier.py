@@ -57,7 +57,7 @@ def test_all_forms_of_y_give_one_model():
         ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss is 'f1', which "),
         ({"hierarchy": [(0, 1)], "outputs": "seen"}, "or write outputs='all'"),
         ({"hierarchy": [(0, 1)], "pairs": True}, "pairs is True, "),
-        ({"hierarchy": [(0, 1), (1, 0)]}, "a label is above itself: 0 > 1 > 0; take one pair"),
+        ({"hierarchy": [(0, 1), (1, 0)]}, "a label is above itself: [0, 1, 0]; take one pair"),
         ({"hierarchy": [("0", "1")]}, "hierarchy has '0', and y has 0; give only strings"),
         ({"hierarchy": []}, "hierarchy is empty; give a dict"),
         ({"hierarchy": (0, 1)}, "hierarchy[0] is 0; give"),
@@ -157,7 +157,8 @@ def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
 
 
 TREE = [("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
-IMPLIED = {below: above for above, below in TREE}
+TURNED = [(below, above) for above, below in TREE]
+IMPLIED = dict(TURNED)
 
 
 def sets_of_leaves(n=60):
@@ -191,10 +192,13 @@ FORMS_OF_PAIRS = {
 @pytest.mark.parametrize("form", FORMS_OF_PAIRS)
 @pytest.mark.parametrize("every", [1, 2, 1000])
 @pytest.mark.parametrize("as_given", [list, as_frame], ids=["lists", "frame"])
-def test_labels_that_a_hierarchy_adds_are_counted(form, every, as_given):
+def test_both_orders_of_pairs_are_told_apart_and_added_labels_are_counted(form, every, as_given):
     X, leaves = sets_of_leaves()
     X, sets = X[1:], with_implied(leaves, every)[1:]
     n_open = sum(map(ne, sets, with_implied(sets)))
+    turned = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=FORMS_OF_PAIRS[form](TURNED))
+    with pytest.raises(ValueError, match=r"hierarchy has pairs that seem to be \(child, parent\)"):
+        turned.fit(X, as_given(sets))
     model = StructBoostMultiLabelClassifier(max_iter=5, hierarchy=FORMS_OF_PAIRS[form](TREE))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -207,6 +211,13 @@ def test_labels_that_a_hierarchy_adds_are_counted(form, every, as_given):
     right = model.score(X, as_given(sets))
     assert scorer(model, X, as_given(sets)) == right <= 1.0 - n_open / 59
     assert model.score(X, as_given(with_implied(sets))) > 0.8
+
+
+def test_pairs_that_imply_no_label_of_y_warn():
+    X, leaves = sets_of_leaves()
+    model = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=[("cat", "animal")])
+    with pytest.warns(UserWarning, match="hierarchy has no label above one of y"):
+        model.fit(X, leaves)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from structboost.inference import graph as graphs
-from structboost.inference.graph import best_labels, one_graph
+from structboost.inference.graph import best_labels, map_labels, one_graph
 
 SIDE, N_LABELS = 4, 3
 
@@ -62,3 +64,18 @@ def test_message_passing_goes_on_while_the_bound_falls(monkeypatch):
     n_sweeps, bound, value = sweeps_and_bound(frustrated(4), monkeypatch)
     assert 5 < n_sweeps < 15
     assert bound == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_labels_that_favour_equal_ones_are_the_best_on_graphs_with_cycles(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8))
+    edges = np.array([(p, q) if rng.random() < 0.5 else (q, p) for p in range(n) for q in range(p)])
+    unary, tables = rng.normal(size=(n, 2)), rng.normal(size=(len(edges), 2, 2))
+    tables[:, 0, 0] += np.maximum(0, tables[:, 0, 1] + tables[:, 1, 0] - np.trace(tables.T))
+    labels, bound = map_labels(unary, edges, tables)
+    every = np.array(list(product([0, 1], repeat=n)))
+    of_edges = tables[np.arange(len(edges)), *every[:, edges].transpose(2, 0, 1)]
+    values = unary[np.arange(n), every].sum(axis=1) + of_edges.sum(axis=1)
+    assert bound == pytest.approx(values.max())
+    assert values[(every == labels).all(axis=1)][0] == pytest.approx(values.max())
