@@ -556,6 +556,16 @@ class BoostedFace(BaseEstimator):
         return score_by(scoring, held_out)
 
 
+# scikit-learn's checks look up the attributes that a constructor sets in the signatures of its
+# class and of all bases.
+_FURTHER = dict.fromkeys(name for of in OBJECTIVES.values() for name in of.parameters())
+setattr(  # noqa: B010
+    BoostedFace,
+    "__signature__",
+    inspect.Signature([inspect.Parameter(name, _KEYWORD, default=None) for name in _FURTHER]),
+)
+
+
 def trainer_settings(face: BoostedFace, objective: Objective | None = None) -> dict[str, Any]:
     """Return the parameters of the trainer, which are those of a face and of its objective."""
     values = {"engine": StructBoost.engine, "callbacks": None}
