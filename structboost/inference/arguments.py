@@ -197,9 +197,7 @@ def labels_of(
         raise TaskError(f"{name} is {shown(y)}; give an array of whole numbers{more}.", sample)
     if n is not None and len(vector) != n:
         raise TaskError(f"{name} has {len(vector)} entries; give {n}{more}.", sample)
-    if len(vector) and not low <= vector.min() <= vector.max() <= (
-        vector.max() if high is None else high
-    ):
+    if len(vector) and not low <= vector.min() <= vector.max() <= high:
         raise TaskError(
             f"{name} has entries from {vector.min()} to {vector.max()}; give {low} to "
             f"{high}{more}.",
