@@ -194,10 +194,10 @@ def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresho
             layout = {"descr": dtype.str, "fortran_order": False, "shape": (bins.n_columns, n_rows)}
             np.lib.format.write_array_header_1_0(file, layout)
             start = file.tell()
-            for stretch in stretches:
-                if np.shape(stretch)[1:] != (bins.n_features,):
+            for stretch in map(np.asarray, stretches):
+                if stretch.shape[1:] != (bins.n_features,):
                     raise BinnedTableError(
-                        f"A batch has shape {np.shape(stretch)}; the first had {bins.n_features} "
+                        f"A batch has shape {stretch.shape}; the first had {bins.n_features} "
                         "features."
                     )
                 if first + len(stretch) > n_rows:
