@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from structboost import StructBoost, StructuredSVM, check_task
-from structboost.contract.parts import Marginals, PartKind
-from structboost.contract.separation import Separation
+from structboost.contract.calls import separation
+from structboost.contract.parts import Marginals, PartKind, StackedParts
+from structboost.contract.separation import KeptTruth, Separation
 from structboost.contract.task import Task
 from structboost.errors import TaskError, UncertifiedWarning
 from structboost.linear.linear_trainer import LinearTrainer
@@ -233,6 +234,20 @@ LYING = {
 def test_a_lying_argmax_or_loss_is_named(examples, make, task):
     with pytest.raises(TaskError, match=LYING[task]):
         make(task()).fit(*examples)
+
+
+@pytest.mark.parametrize(
+    ("task", "call"),
+    [(PlainIsConstant, r"^argmax\(X"), (AugmentedIsTrue, "^The loss-augmented argmax of X")],
+)
+def test_a_pass_compares_the_argmax_with_and_without_the_loss(examples, task, call):
+    X, Y = examples
+    stack = task().stack(X)
+    rows = np.random.default_rng(0).normal(size=(len(stack.rows["token"]), N_TAGS))
+    scores = StackedParts({"token": rows}, stack.offsets)
+    separation(Tags(), X, Y, scores, truth=KeptTruth())
+    with pytest.raises(TaskError, match=call):
+        separation(task(), X, Y, scores, truth=KeptTruth())
 
 
 @pytest.mark.parametrize("task", [task for task in LYING if task is not TrueLater])
