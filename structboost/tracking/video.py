@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import av
-import cv2
 import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
@@ -26,7 +25,6 @@ from structboost.vision.images import (
     files_in,
     photograph,
     read_image,
-    resized,
 )
 
 _READ_BEFORE = "The frames before it, counted from 0, were read"
@@ -201,8 +199,8 @@ class VideoWriter(Described):
     n_frames : int
         Number of frames written.
     size : tuple of int or None
-        (width, height) of the first frame in pixels, to which other frames are resized; None
-        before.  In the file an odd side has a pixel more.
+        (width, height) of the video in pixels, to which frames are resized: those of the first
+        frame, rounded up to even numbers; None before.
 
     Raises
     ------
@@ -255,16 +253,12 @@ class VideoWriter(Described):
                 f"{self.path} is closed after {self.n_frames} frames; make another VideoWriter, "
                 "with another path."
             )
-        if self._stream is None or self.size is None:
+        if self._stream is None:
             height, width = frame.shape[:2]
-            self.size = width, height
-            self._stream = self._open(width + width % 2, height + height % 2)
-        right, below = self.size[0] % 2, self.size[1] % 2
-        even = cv2.copyMakeBorder(
-            resized(frame, self.size), 0, below, 0, right, cv2.BORDER_REPLICATE
-        )
-        picture = av.VideoFrame.from_ndarray(np.asarray(even, np.uint8), format="rgb24")
-        self._container.mux(self._stream.encode(picture))
+            self.size = width + width % 2, height + height % 2
+            self._stream = self._open(*self.size)
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
+        self._container.mux(self._stream.encode(picture))  # of the size of the stream
         self.n_frames += 1
 
     def close(self) -> None:

@@ -231,7 +231,7 @@ def test_frames_of_another_size_are_resized_and_odd_sides_grow(tmp_path):
     with VideoWriter(path) as writer:
         writer.write(np.full((47, 63), 200, np.uint8))
         writer.write(np.full((96, 64, 3), 200, np.uint8))
-        assert (writer.size, writer.n_frames) == ((63, 47), 2)
+        assert (writer.size, writer.n_frames) == ((64, 48), 2)
     for _, image in open_frames(path):
         assert image.shape == (48, 64, 3)
         assert image.min() > 180
