@@ -190,7 +190,7 @@ def labels_of(
 ) -> IntArray:
     """Return a vector of ``n`` whole numbers from ``low`` to ``high``.
 
-    TaskError, which says ``more`` and names the example ``sample``, if it is another value.
+    TaskError, with ``more`` in its text and the example ``sample``, if it is another value.
     """
     vector = as_array(y)
     if vector.ndim != 1 or (len(vector) and vector.dtype.kind not in "iu"):
