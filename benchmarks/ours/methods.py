@@ -168,10 +168,8 @@ def perceptrons(gap, max_rounds=MAX_ROUNDS):
     return Multiclass("structboost_perceptrons", gap, spreads=False, settings=own)
 
 
-def timed_fit(report, method, train, test, C):
-    """Fit in a process of its own (see `limits`)."""
-    method.warm_up()
-    report({})
+def timed_fit(method, train, test, C):
+    """Facts of a fit in a process of its own."""
     model, seconds = cpu_timed(method.fit, train, {"C": C})
     value = roc_auc_score(test.y, method.output(model, test.X))
     return {**method.facts(model), "seconds": seconds, "value": value}

@@ -110,6 +110,13 @@ def test_a_ranker_of_the_tables_beats_guessing(name):
     assert result["value"] > 0.7
 
 
+def test_a_slow_formulation_is_timed_beside_ours_in_processes_of_their_own():
+    result = auc.compare(Source("wine", Path()), methods.M_SLACK, **{"class": 0})
+    assert result["status"] == "ok"
+    assert result["value"] > 0.9
+    assert result["ratio"] == pytest.approx(result["seconds"] / result["seconds_1slack"])
+
+
 def test_code_words_and_shared_features_are_learned_on_made_tables():
     train, _, test = tables()
     result = mo_ecc.compare("mo", "stump", "stage_wise", train, test, 0)
