@@ -28,7 +28,7 @@ from structboost.faces.columns import (
 from structboost.faces.forms import checked_form, shape_of
 from structboost.faces.table_numbers import numbers_of
 from structboost.runtime.memory import check_memory
-from structboost.validation import shown
+from structboost.validation import shown, without_mask
 
 
 class DecisionInput(NamedTuple):
@@ -174,7 +174,7 @@ def _tables(X: Any) -> dict[str, Any]:
         raise ValueError("X[0] has features neither of the instance nor of the items.")
     tables = {}
     for kind in kinds:
-        arrays = [np.asarray(getattr(x, kind)) for x in X]
+        arrays = [np.asarray(without_mask(getattr(x, kind))) for x in X]
         for i, (x, array) in enumerate(zip(X, arrays, strict=True)):
             if x.problem is not None:
                 raise ValueError(

@@ -95,7 +95,11 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
             "for sets of labels."
         )
     if labels.ndim > 2:
-        return labels
+        raise ValueError(
+            f"y has shape {labels.shape}: Found array with dim {labels.ndim}; give one label for "
+            "each sample."
+        )
+    check_not_complex(labels, "y")
     flat = labels.ravel()
     if (missing := first_missing(flat)) is not None:
         raise ValueError(
