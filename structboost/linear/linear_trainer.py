@@ -260,7 +260,6 @@ class _FoldFits:
         self.problems: list[Any] = []
         self.scores: dict[float, list[StackedParts]] = {}
         self._losses: dict[float, FloatArray] = {}
-        self._surrogates: dict[float, float] = {}
         self._held: list[tuple[StackedParts, Likelihood]] = []
         for fold in folds:
             weights = checked_example_weights(fold.sample_weight, len(fold.Y))
@@ -312,11 +311,6 @@ class _FoldFits:
             end = SATISFIED if loss_fraction <= SATISFIED_FRACTION else ""
             return Trial(measured, facts, end=end)
         self._losses[C] = np.concatenate(losses)
-        if self._score is None:
-            # The C that is chosen is at least the most likely one, and scores may be large.
-            self._surrogates[C] = float(np.mean([of_fold.surrogate for of_fold in measured]))
-            likeliest = min(self._surrogates, key=self._surrogates.__getitem__)
-            self.scores = {of_C: held for of_C, held in self.scores.items() if of_C >= likeliest}
         return Trial(measured, facts, end=self._why_it_ends(C, measured))
 
     def temperature(self, C: float) -> float:
