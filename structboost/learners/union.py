@@ -249,8 +249,8 @@ class UnionFamily(WeakLearnerFamily):
     @override
     def widest_edges(self, duals: Any) -> FloatArray | None:
         widest = [of.widest_edges(self._duals_of(i, duals)) for i, of in enumerate(self.members)]
-        found = [edges for edges in widest if edges is not None]
-        return np.max(found, axis=0) if len(found) == len(widest) else None
+        bounds = [edges for edges in widest if edges is not None]
+        return np.max(bounds, axis=0) if len(bounds) == len(widest) else None
 
     @override
     def price(self, duals: Any, per_channel: int) -> list[Candidate]:
