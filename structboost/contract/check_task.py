@@ -273,6 +273,8 @@ class _Checker:
             if has_sums(task):
                 with suppress(TooManyOutputsError):
                     self._compare("marginals_batch", _summed, scores)
+            if type(task).codes is not Task.codes and task.exact_argmax:
+                _check_codes(task, task.codes(Y), scores, whole.violations(scores))
             if not deeply_equal(rows, before):
                 raise TaskError("A batch form changed the scores in place; work on a copy.")
         for i in range(len(Y)):
@@ -384,6 +386,28 @@ class _Checker:
                 raise TaskError(
                     f"{what} changed {argument}[{{sample}}] in place; work on a copy.", i
                 )
+
+
+def _check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatArray) -> None:
+    """Raise TaskError unless ``codes(Y)`` are well formed and agree with the augmented argmax.
+
+    ``augmented`` is ``loss - <difference, scores>`` of the argmax of each example.
+    """
+    ((_, rows),) = scores.rows.items()
+    losses, by_output = np.asarray(codes.losses, np.float64), rows @ np.asarray(codes.codes).T
+    if not (losses >= 0).all() or np.diag(losses).any():
+        raise TaskError("codes(Y).losses must be >= 0, and zero on the diagonal.")
+    true = by_output[np.arange(len(rows)), codes.labels]
+    values = (losses[codes.labels] + by_output - true[:, None]).max(axis=1)
+    low, high = np.minimum(values, augmented), np.maximum(values, augmented)
+    wrong = np.flatnonzero(beaten(low, high, np.abs(by_output).sum(axis=1)))
+    if len(wrong):
+        i = int(wrong[0])
+        raise TaskError(
+            "codes and separate disagree on X[{sample}]: the largest loss minus difference of "
+            f"scores is {values[i]:.6g} by codes(Y), {augmented[i]:.6g} by separate.",
+            i,
+        )
 
 
 # Values of each example by "", and of each row by kind.

@@ -11,6 +11,7 @@ for and against their true outputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from itertools import islice
@@ -341,6 +342,9 @@ def check_same_parts(task: Task, x: Any, i: int) -> None:
 _EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4
 # Tolerances of sums and of differences of sums, at scores of size 1, and the step of these.
 _OF_SUMS, _OF_DIFFERENCES, _STEP = 1e-8, 1e-6, 1e-4
+# Factor of large scores, at which a single output is certain, and tolerances there: of its joint
+# feature, and of a number of outputs.  The last is of logarithms of it that are compared.
+_LARGE, _CERTAIN, _OF_NUMBERS, _LARGEST_EXCESS = 100.0, 1e-9, 1e-5, 20.0
 # Outputs up to which the sums are compared with all of them.
 _MOST_LISTED = 200
 
@@ -402,18 +406,27 @@ def probe_sums_of(
         sums = marginals(task, X, StackedParts(features.by_kind(flat), offsets))
         return features.flat(sums.expected), float(sums.log_sums[0])
 
+    def best_at(flat: FloatArray) -> Any:
+        return best_outputs(task, X, StackedParts(features.by_kind(flat), offsets))[0]
+
     flat = features.flat(scores)
-    scored = StackedParts(features.by_kind(flat), offsets)
-    outputs = {"the true output": y, "the output of argmax": best_outputs(task, X, scored)[0]}
+    large = _LARGE * flat
+    outputs = {"the true output": y, "the output of argmax": best_at(flat), "": best_at(large)}
     x = X[0] if task.reads_inputs else None
     for output in outputs.values():
         features.append(joint_features(task, [x], [output], offsets, OF_ARGMAX))
     matrix = features.matrix()
     expected, log_sum = sums_at(flat)
     values, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
-    for name, score, size in zip(outputs, values, sizes, strict=True):
+    for name, score, size in zip([*outputs][:2], values, sizes, strict=False):
         check_sum(log_sum, float(score), float(size), 0, name)
     _check_slope(sums_at, flat, expected, log_sum)
+    excess, best = 0.0, matrix[[2]].toarray()[0]
+    with suppress(TaskError), np.errstate(all="ignore"):  # a sum may be right, and overflow
+        expected_at_large, log_sum_at_large = sums_at(large)
+        if (np.abs(expected_at_large - best) <= _CERTAIN).all():
+            excess = log_sum_at_large - float(best @ large)
+    _check_limit(excess)
     n_listed = most_listed + 1
     if isinstance(task, Lists) and task.reads_inputs:
         n_listed = len(list(islice(task.outputs(x), n_listed)))
@@ -429,6 +442,20 @@ def probe_sums_of(
                     f"up to {np.abs(value - other).max():.3g}; correct one of them.",
                     0,
                 )
+
+
+def _check_limit(excess: float) -> None:
+    """Check that a sum exceeds the only score that counts by the log of a number of outputs.
+
+    The probability is on outputs of one joint feature, which are mostly one.
+    """
+    n_outputs = float(np.exp(min(excess, _LARGEST_EXCESS)))
+    if abs(n_outputs - max(1.0, round(n_outputs))) > _OF_NUMBERS * n_outputs:
+        raise TaskError(
+            f"log_sum(X[{{sample}}], scores) exceeds the only score that counts by {excess:.6g}; "
+            "sum exp(score) over all outputs, each once. Run check_task(task, X, Y).",
+            0,
+        )
 
 
 def _check_slope(

@@ -358,3 +358,23 @@ def test_the_same_task_that_forgets_an_output_is_refused_or_warned_of(make):
     last = [list(make().listed(x))[-1] for x in X]
     with pytest.raises(TaskError, match=r"is not exact: .* the true output has"):
         check_task(without_best(make)(), X, last)
+
+
+def test_codes_agree_with_the_argmax():
+    class Swapped(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(codes=codes.codes[::-1])
+
+    class Negative(MulticlassTask):
+        def codes(self, Y):
+            codes = super().codes(Y)
+            return codes._replace(losses=-codes.losses)
+
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
+    check_task(MulticlassTask(3), X, y)
+    check_task(BinaryTask(), X, np.where(y > 0, 1, -1))
+    with pytest.raises(TaskError, match=r"codes and separate disagree on X\[0\]"):
+        check_task(Swapped(3), X, y)
+    with pytest.raises(TaskError, match="losses must be >= 0"):
+        check_task(Negative(3), X, y)

@@ -159,6 +159,11 @@ class HalfTheSum(Sums):
         return 0.5 * super().log_sum(x, scores)
 
 
+class SumTooLarge(Sums):
+    def log_sum(self, x, scores):
+        return super().log_sum(x, scores) + 5.0
+
+
 class EqualMarginals(Sums):
     def marginals(self, x, scores):
         return np.full(scores.shape, 1.0 / N_TAGS)
@@ -262,6 +267,7 @@ def test_check_task_names_a_lying_argmax_or_loss(examples, task):
         (OtherBatchSums, r"log_sum\(X\[\d+\], scores\) is -1, below the score"),
         (ListsOneLess, r"log_sum at X\[\d+\] differs from the sum over outputs"),
         (HalfTheSum, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
+        (SumTooLarge, r"log_sum\(X\[\d+\], scores\) exceeds the only score that counts by 5"),
         (EqualMarginals, r"marginals\(X\[\d+\], scores\) is not the gradient of log_sum"),
         (ListsTooFew, r"log_sum\(X\[\d+\], scores\) is .* below the score .* of the true output"),
     ],
