@@ -579,10 +579,10 @@ def _check_lists(y: AnyArray) -> None:
     """Raise unless samples have lists, of strings only or of numbers only."""
     first: Any = None
     for i, labels in enumerate(y):
-        if not _is_list(labels):
+        if _is_list(labels) != _is_list(y[0]):
             raise ValueError(
-                f"y[{i}] is {shown(labels)}; give a list of labels for each sample, or one label "
-                "for each."
+                f"y[{i}] is {shown(labels)}, and y[0] is {shown(y[0])}; give a list of labels for "
+                "each sample, or one label for each."
             )
         for label in labels:
             if not isinstance(label, (str, *_NUMBERS)) or is_missing(label):
