@@ -577,13 +577,15 @@ def _check_indicator(y: AnyArray, names: list[Any] | None) -> None:
 
 def _check_lists(y: AnyArray) -> None:
     """Raise unless samples have lists, of strings only or of numbers only."""
+    are_lists = list(map(_is_list, y))
+    if not all(are_lists):
+        i = are_lists.index(not are_lists[0])
+        raise ValueError(
+            f"y[{i}] is {shown(y[i])}, and y[0] is {shown(y[0])}; give a list of labels for each "
+            "sample, or one label for each."
+        )
     first: Any = None
     for i, labels in enumerate(y):
-        if _is_list(labels) != _is_list(y[0]):
-            raise ValueError(
-                f"y[{i}] is {shown(labels)}, and y[0] is {shown(y[0])}; give a list of labels for "
-                "each sample, or one label for each."
-            )
         for label in labels:
             if not isinstance(label, (str, *_NUMBERS)) or is_missing(label):
                 raise ValueError(
