@@ -90,6 +90,7 @@ def test_learners_on_several_features_are_refused_by_name():
             model.fit(X, Y).contributions(X)
 
 
+@pytest.mark.slow
 def test_an_ensemble_returns_contributions_to_its_channels():
     model = StructBoost(MulticlassTask(3), **OF_TRAINER).fit(X, Y).model_
     single = X.astype(np.float32)

@@ -34,6 +34,7 @@ def test_no_group_is_on_both_sides_of_a_fold(n):
         assert sorted(held) == np.flatnonzero(weights).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("are_given", [True, False])
 def test_documents_of_a_tagger_are_held_out_as_a_whole(are_given, monkeypatch):
     X, y, groups = documents(n=60 if are_given else 1000)

@@ -154,6 +154,7 @@ def test_the_columns_of_a_frame_are_the_labels(tmp_path):
         assert model.score(X, FRAME) == model.score(X, other) == model.score(X, FRAME.to_numpy())
 
 
+@pytest.mark.slow
 def test_hierarchies_name_the_columns_of_a_frame(tmp_path):
     face = StructBoostMultiLabelClassifier(max_iter=2)
     expected = face.set_params(hierarchy={0: [2]}).fit(X, FRAME.to_numpy()).predict(X)
