@@ -86,12 +86,11 @@ def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> A
     """
     require("onnx", "to_onnx", "onnx")
     name = checked_choice(getattr(dtype, "__name__", str(dtype)), "dtype", ("float32", "float64"))
-    graph = _Graph(np.dtype(name))
     if isinstance(model, Ensemble):
         scorer = model.scorer(kind)
         kind = kind or next(iter(model.members))
-        rows = graph.input(model.members[kind].n_features)
-        return graph.model({"scores": _scores(graph, scorer, rows, model.kinds[kind].n_channels)})
+        graph = _Graph(np.dtype(name), model.members[kind].n_features)
+        return graph.model({"scores": _scores(graph, scorer, "X", model.kinds[kind].n_channels)})
     is_table = isinstance(model, StructuredSVMClassifier | TableFace)
     if not is_table or isinstance(model, StructBoostMultiLabelClassifier):
         raise TypeError(
@@ -100,7 +99,19 @@ def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> A
             "convert elsewhere, or the model_ of any other face or trainer."
         )
     check_is_fitted(model)
-    scores = _decided(graph, model, _table_scores(graph, model))
+    columns = model._columns
+    graph = _Graph(np.dtype(name), columns.n_features)
+    if columns.names is not None:
+        graph.facts["feature_names"] = columns.names
+    if columns.categories:
+        graph.facts["categories"] = columns.categories
+    n_channels = model.model_.kinds["x"].n_channels
+    scores = _scores(graph, model.model_.scorer(), _encoded(graph, columns.encoding), n_channels)
+    # The decision function is linear in the scores of the channels.
+    by_channel = model._decision(np.eye(n_channels))
+    scores = graph.add("MatMul", scores, graph.constant(by_channel.reshape(n_channels, -1)))
+    if by_channel.ndim == 1:
+        scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
     return graph.model(
         _classes(graph, model, scores) if is_classifier(model) else {"scores": scores}
     )
@@ -109,20 +120,14 @@ def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> A
 class _Graph:
     """Nodes of a graph while they are collected, whose numbers have one type.
 
-    ``facts`` is metadata of the model, in the form of JSON.
+    Its input is ``X``, and ``facts`` is metadata of the model, in the form of JSON.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
+    def __init__(self, dtype: np.dtype[Any], n_features: int) -> None:
+        self.dtype, self._n_features = dtype, n_features
         self.facts: dict[str, Any] = {}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
-        self._width = 0
-
-    def input(self, n_features: int) -> str:
-        """Declare the input, and return its name."""
-        self._width = n_features
-        return "X"
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Append a node with one output, and return the output's name."""
@@ -214,7 +219,7 @@ class _Graph:
         graph = helper.make_graph(
             [*self._nodes, *named],
             "structboost",
-            [helper.make_tensor_value_info("X", element, ["n", self._width])],
+            [helper.make_tensor_value_info("X", element, ["n", self._n_features])],
             [helper.make_empty_tensor_value_info(name) for name in outputs],
             initializer=self._constants,
         )
@@ -231,43 +236,29 @@ class _Graph:
         return model
 
 
-def _table_scores(graph: _Graph, estimator: Any) -> str:
-    """Add the scores of the channels for the rows of a table."""
-    columns = estimator._columns
-    rows = _encoded(graph, graph.input(columns.n_features), columns.encoding)
-    if columns.names is not None:
-        graph.facts["feature_names"] = columns.names
-    if columns.categories:
-        graph.facts["categories"] = columns.categories
-    return _scores(graph, estimator.model_.scorer(), rows, estimator.model_.kinds["x"].n_channels)
-
-
-def _encoded(graph: _Graph, rows: str, encoding: ColumnEncoding | None) -> str:
+def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
     """Add the columns of 0 and 1 for categories and missing values, as in training."""
+    filled = "X"
     if encoding is None:
-        return rows
-    is_missing = graph.add("IsNaN", rows)
-    filled = rows
+        return filled
+    is_missing = graph.add("IsNaN", "X")
     if encoding.means is not None:
-        filled = graph.add("Where", is_missing, graph.constant(np.array(encoding.means)), rows)
+        filled = graph.add("Where", is_missing, graph.constant(np.array(encoding.means)), "X")
     if not encoding.adds_columns:
         return filled
-    n_categories, is_marked = np.array(encoding.n_categories), np.array(encoding.is_marked)
-    is_number = n_categories < 0
-    blocks = [graph.columns(filled, np.flatnonzero(is_number))] if is_number.any() else []
+    sizes = np.array(encoding.n_categories)
+    numbers, marked = np.flatnonzero(sizes < 0), np.flatnonzero(encoding.is_marked)
+    of_code = np.repeat(np.arange(len(sizes)), np.maximum(sizes, 0))
+    codes = np.concatenate([np.arange(size) * 1.0 for size in sizes])
+    # NaN equals no code.
+    is_code = graph.add("Equal", graph.columns("X", of_code), graph.constant(codes))
+    blocks = (
+        graph.columns(filled, numbers),
+        graph.cast(graph.columns(is_missing, marked)),
+        graph.cast(is_code),
+    )
     # Order of the encoded columns: by feature, and numbers before their marks.
-    order = np.flatnonzero(is_number).tolist()
-    if is_marked.any():
-        blocks.append(graph.cast(graph.columns(is_missing, np.flatnonzero(is_marked))))
-        order += (np.flatnonzero(is_marked) + 0.5).tolist()
-    if not is_number.all():
-        sizes = np.maximum(n_categories, 0)
-        of_code = np.repeat(np.arange(len(sizes)), sizes)
-        codes = np.arange(len(of_code)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        # NaN equals no code.
-        is_code = graph.add("Equal", graph.columns(rows, of_code), graph.constant(codes * 1.0))
-        blocks.append(graph.cast(is_code))
-        order += of_code.tolist()
+    order = np.concatenate((numbers, marked + 0.5, of_code))
     stacked = graph.add("Concat", *blocks, axis=1)
     return graph.columns(stacked, np.argsort(order, kind="stable"))
 
@@ -364,27 +355,16 @@ def _largest_if(is_largest: AnyArray, thresholds: FloatArray, dtype: np.dtype[An
 def _hstack_sets(graph: _Graph, rows: str, sets: SetColumns) -> str:
     """Append the columns of sets to rows, as ``sets.hstack`` does."""
     missing = sets.outside.shape[1] - 1
-    first, last = graph.constant(0.0), graph.constant(float(missing))
+    first, most, last = (graph.constant(code) for code in (0.0, missing - 1.0, float(missing)))
     blocks = []
     for feature, outside in zip(sets.feature, sets.outside, strict=True):
         column = graph.columns(rows, feature[None])
-        # Comparisons with NaN are false.
-        is_category = graph.add("GreaterOrEqual", column, first)
-        is_category = graph.add("And", is_category, graph.add("Less", column, last))
-        is_whole = graph.add("Equal", column, graph.add("Floor", column))
-        is_category = graph.add("And", is_category, is_whole)
+        # NaN equals nothing.
+        nearest = graph.add("Clip", graph.add("Floor", column), first, most)
+        is_category = graph.add("Equal", column, nearest)
         code = graph.cast(graph.add("Where", is_category, column, last), np.dtype(np.int64))
         blocks.append(graph.add("Gather", graph.constant(outside), code))
     return graph.add("Concat", rows, *blocks, axis=1)
-
-
-def _decided(graph: _Graph, estimator: Any, scores: str) -> str:
-    """Add the decision function, which is linear in the scores of the channels."""
-    by_channel = estimator._decision(np.eye(estimator.model_.kinds["x"].n_channels))
-    if by_channel.ndim == 2:
-        return graph.add("MatMul", scores, graph.constant(by_channel))
-    column = graph.add("MatMul", scores, graph.constant(by_channel[:, None]))
-    return graph.add("Squeeze", column, graph.constant(np.array([1])))
 
 
 def _classes(graph: _Graph, estimator: Any, scores: str) -> dict[str, str]:
