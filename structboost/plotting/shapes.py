@@ -79,7 +79,7 @@ class ShapeDisplay(Described):
         self.form, self._slopes = form, slopes
         self.feature_names = feature_names
         self.channel_names = channel_names
-        self.categories = categories or {}
+        self.categories = {f: [*map(str, names)] for f, names in (categories or {}).items()}
 
     @classmethod
     def from_estimator(
@@ -109,29 +109,21 @@ class ShapeDisplay(Described):
         """
         check_fitted(estimator, "model_")
         form = estimator.model_.compile()
-        steps = form if isinstance(form, LookupTable) else form.steps
+        steps, tables = getattr(form, "steps", form), getattr(form, "pairs", {})
         if isinstance(getattr(estimator, "task_", None), TaxonomyTask):
             by_class = estimator.task_.class_scores
-            arrays = steps.values, steps.missing, steps.coefficients
-            values, missing, slopes = (None if a is None else by_class(a) for a in arrays)
-            bias = by_class(steps.bias[None])[0]
-            steps = replace(steps, bias=bias, values=values, missing=missing, coefficients=slopes)
-            if isinstance(form, PairTables):
-                of_classes = {
-                    pair: np.stack([by_class(row) for row in table])
-                    for pair, table in form.pairs.items()
-                }
-                form = replace(form, steps=steps, pairs=of_classes)
-            else:
-                form = steps
+            arrays = ["bias", "values", "missing"]
+            arrays += [] if steps.coefficients is None else ["coefficients"]
+            steps = replace(steps, **{name: by_class(getattr(steps, name)) for name in arrays})
+            tables = {pair: by_class(table) for pair, table in tables.items()}
         classes = [str(label) for label in getattr(estimator, "classes_", ())]
         names = getattr(estimator, "feature_names_in_", None)
         categories = getattr(estimator, "categories_", None)
-        columns = getattr(estimator, "_columns", None)
-        if columns is not None and columns.encoding is not None and columns.encoding.adds_columns:
+        encoding = getattr(getattr(estimator, "_columns", None), "encoding", None)
+        if encoding is not None and encoding.adds_columns:
             names, categories = estimator.encoded_feature_names_, None
         display = cls(
-            form,
+            PairTables(steps, tables),
             feature_names=None if names is None else [str(name) for name in names],
             channel_names=classes if len(classes) == len(steps.bias) else None,
             categories=categories,
@@ -176,11 +168,8 @@ class ShapeDisplay(Described):
         values : ndarray, shape (n_channels,), or None
             None where there is none.
         """
-        steps = self.form
-        if feature not in steps.features:
-            return None
-        missing: FloatArray = _beside_mean(steps.missing[steps.features == feature])[0]
-        return missing
+        is_used = self.form.features == feature
+        return _beside_mean(self.form.missing[is_used]).ravel() if is_used.any() else None
 
     def slope(self, feature: int) -> FloatArray:
         """Return the slope of the scores by a feature, without its steps.
@@ -195,8 +184,7 @@ class ShapeDisplay(Described):
         slope : ndarray, shape (n_channels,)
             With several channels their mean, which changes no decision, is subtracted.
         """
-        slopes: FloatArray = _beside_mean(self._slopes[feature][None])[0]
-        return slopes
+        return _beside_mean(self._slopes[feature])
 
     def curve(self, feature: int) -> tuple[FloatArray, FloatArray]:
         """Return the corners of the curve of a feature, from its steps and its slope.
@@ -214,13 +202,11 @@ class ShapeDisplay(Described):
             Values of the curve.
         """
         thresholds, values = self.shape(feature)
-        slope, edges = self.slope(feature), _with_margin(thresholds)
-        ends = edges[[0, -1]]
+        slope, ends = self.slope(feature), _with_margin(thresholds)[[0, -1]]
         if slope.any():
-            span: Any = () if self.form.span is None else self.form.span[:, feature]
-            inside = np.concatenate((thresholds[:1], thresholds[-1:], span))
-            ends = np.array([inside.min(initial=np.inf), inside.max(initial=-np.inf)])
-            ends = ends if len(inside) else np.zeros(2)
+            span = () if self.form.span is None else self.form.span[:, feature]
+            inside = np.append(thresholds, span)
+            ends = np.array([inside.min(), inside.max()]) if len(inside) else np.zeros(2)
         at = np.concatenate((ends[:1], np.repeat(thresholds, 2), ends[1:]))
         return at, np.repeat(values, 2, axis=0) + np.outer(at - ends.mean(), slope)
 
@@ -250,7 +236,7 @@ class ShapeDisplay(Described):
         first, second = (self.shape(feature)[0] for feature in pair)
         n_first, n_second = len(first) + 1, len(second) + 1
         nothing = np.zeros((n_first, n_second, len(self.form.bias)))
-        return first, second, self.pairs.get((pair[0], pair[1]), nothing)[:n_first, :n_second]
+        return first, second, self.pairs.get(pair, nothing)[:n_first, :n_second]
 
     def plot(
         self,
@@ -282,30 +268,23 @@ class ShapeDisplay(Described):
         order = sorted(of_all, key=lambda pair: -of_all[pair])
         of_pairs = [pair for pair in order if of_all[pair] > 0][:pairs]
         n_columns = min(3, max(len(chosen), len(of_pairs)))
-        n_rows, rows_of_pairs = (-(-len(one) // n_columns) for one in (chosen, of_pairs))
-        size = (3.4 * n_columns, 2.6 * (n_rows + rows_of_pairs))
-        figure, axes = plt.subplots(
-            n_rows + rows_of_pairs, n_columns, figsize=size, layout="constrained", squeeze=False,
-            sharey=not of_pairs,
-        )  # fmt: skip
-        curves, maps = list(axes[:n_rows].flat), list(axes[n_rows:].flat)
-        for axis, feature in zip(curves, chosen, strict=False):
-            if of_pairs and axis is not curves[0]:
-                axis.sharey(curves[0])
-            self._draw(axis, feature)
-        for axis, pair in zip(maps, of_pairs, strict=False):
-            self._draw_pair(figure, axis, pair)
-        for axis in curves[len(chosen) :] + maps[len(of_pairs) :]:
-            axis.remove()
-        for row in axes[:n_rows]:
-            row[0].set_ylabel("added to the score")
-        n_channels = len(self.form.bias)
-        if n_channels > 1:
-            handles, labels = axes[0, 0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside right center", frameon=False)
-        drawn = curves[: len(chosen)] + maps[: len(of_pairs)]
-        self.axes_ = np.array(drawn, dtype=object)
-        self.figure_ = figure
+        n_rows, rows_of_pairs = (-(-len(drawn) // n_columns) for drawn in (chosen, of_pairs))
+        grid, axes = (n_rows + rows_of_pairs, n_columns), []
+        figure = plt.figure(figsize=(3.4 * n_columns, 2.6 * grid[0]), layout="constrained")
+        for i, feature in enumerate(chosen):
+            axes.append(figure.add_subplot(*grid, i + 1, sharey=axes[0] if axes else None))
+            self._draw(axes[i], feature)
+            if i % n_columns:
+                axes[i].tick_params(labelleft=False)
+            else:
+                axes[i].set_ylabel("added to the score")
+        for i, pair in enumerate(of_pairs, n_rows * n_columns + 1):
+            axes.append(figure.add_subplot(*grid, i))
+            self._draw_pair(axes[-1], pair)
+        if len(self.form.bias) > 1:
+            legend = axes[0].get_legend_handles_labels()
+            figure.legend(*legend, loc="outside right center", frameon=False)
+        self.axes_, self.figure_ = np.array(axes, dtype=object), figure
         return self
 
     def _used(self) -> list[int]:
@@ -313,7 +292,7 @@ class ShapeDisplay(Described):
         sloping = np.flatnonzero(self._slopes.any(axis=1))
         return [int(f) for f in np.union1d(self.form.features, sloping)]
 
-    def _draw_pair(self, figure: Any, axis: Any, pair: Pair) -> None:
+    def _draw_pair(self, axis: Any, pair: Pair) -> None:
         *thresholds, values = self.pair(pair)
         channel = int(np.ptp(values, axis=(0, 1)).argmax())
         largest = float(np.abs(values[..., channel]).max())
@@ -321,17 +300,13 @@ class ShapeDisplay(Described):
             *map(_with_margin, thresholds), values[..., channel].T,
             cmap="RdBu_r", vmin=-largest, vmax=largest,
         )  # fmt: skip
-        figure.colorbar(mesh, ax=axis)
+        axis.figure.colorbar(mesh, ax=axis)
         if values.shape[2] > 1:
             axis.set_title(self._channel(channel), fontsize="medium", parse_math=False)
-        for feature, set_label, set_ticks in zip(
-            pair, (axis.set_xlabel, axis.set_ylabel), (axis.set_xticks, axis.set_yticks),
-            strict=True,
-        ):  # fmt: skip
-            set_label(self._name(feature), parse_math=False)
-            if feature in self.categories:
-                names = [str(name) for name in self.categories[feature]]
-                set_ticks(range(len(names)), names, parse_math=False)
+        for feature, side in zip(pair, (axis.xaxis, axis.yaxis), strict=True):
+            side.set_label_text(self._name(feature), parse_math=False)
+            if names := self.categories.get(feature):
+                side.set_ticks(range(len(names)), names, parse_math=False)
 
     def _name(self, feature: int) -> str:
         return f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
@@ -340,13 +315,12 @@ class ShapeDisplay(Described):
         at, values = self.curve(feature)
         for channel, line in enumerate(values.T):
             axis.plot(at, line, linewidth=1.2, label=self._channel(channel))
-        if feature in self.categories:
-            names = [str(name) for name in self.categories[feature]]
+        if names := self.categories.get(feature):
             missing = self.missing(feature)
             if missing is not None:
-                for line, value in zip(list(axis.lines), missing.tolist(), strict=True):
-                    axis.plot([len(names)], [value], "_", color=line.get_color(), markersize=9)
-                names.append("missing")
+                for line, value in zip(list(axis.lines), missing, strict=True):
+                    axis.plot(len(names), value, "_", color=line.get_color(), markersize=9)
+                names = [*names, "missing"]
             axis.set_xlim(-0.5, len(names) - 0.5)
             axis.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
@@ -359,11 +333,11 @@ class ShapeDisplay(Described):
 
 def _with_margin(thresholds: FloatArray) -> FloatArray:
     """Add ends beyond the outermost thresholds."""
-    margin = _MARGIN * float(np.ptp(thresholds) if len(thresholds) else 0.0) or 1.0
     low, high = (thresholds[0], thresholds[-1]) if len(thresholds) else (0.0, 0.0)
+    margin = _MARGIN * (high - low) or 1.0
     return np.concatenate(([low - margin], thresholds, [high + margin]))
 
 
 def _beside_mean(values: FloatArray) -> FloatArray:
     """Subtract the mean of several channels, which changes no decision."""
-    return values - values.mean(axis=1, keepdims=True) if values.shape[1] > 1 else values
+    return values - values.mean(axis=-1, keepdims=True) if values.shape[-1] > 1 else values

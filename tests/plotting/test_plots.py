@@ -179,17 +179,18 @@ def test_reports_of_label_sets_and_tags_have_a_row_for_each_label(tmp_path):
     assert "Confusion" in text
 
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
-
-
 def test_a_taxonomy_is_shown_by_class():
-    X, y = load_iris(return_X_y=True)
-    model = StructBoostClassifier(objective="hinge", C=10, taxonomy={0: None, "a": [1, 2]}).fit(
-        X, y
-    )
+    model = StructBoostClassifier("hinge", C=10, taxonomy={0: None, "a": [1, 2]}).fit(X, Y)
     display = ShapeDisplay.from_estimator(model)
     assert [line.get_label() for line in display.axes_[0].get_lines()][:3] == ["0", "1", "2"]
+
+
+def test_heat_maps_of_classes_have_the_mean_0_over_the_classes():
+    model = StructBoostClassifier("hinge", C=30, weak_learner="pair_tree", max_iter=9).fit(X, Y)
+    display = ShapeDisplay.from_estimator(model, pairs=2)
+    assert display.axes_[-1].get_title() in "012"
+    for table in display.pairs.values():
+        assert_allclose(table.sum(axis=2), 0.0, atol=1e-9)
 
 
 def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
@@ -235,9 +236,8 @@ def test_slopes_and_steps_add_up_to_the_scores():
 
 
 def test_holes_and_categories_are_drawn_beside_the_numbers():
-    pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    frame = pandas.DataFrame(
+    frame = pd.DataFrame(
         {"colour": rng.choice(["red", "blue", "grey"], size=200), "size": rng.normal(size=200)}
     )
     y = (frame.colour == "red") ^ (frame["size"] > 0.5)
