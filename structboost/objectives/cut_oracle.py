@@ -126,10 +126,7 @@ class CutOracle(Described, ColumnOracle):
 
     @abstractmethod
     def products(
-        self,
-        cuts: Sequence[Cut],
-        terms: Mapping[str, Terms] | None = None,
-        n_columns: int | None = None,
+        self, cuts: Sequence[Cut], terms: Mapping[str, Terms], n_columns: int
     ) -> FloatArray:
         """Products of cuts with columns.
 
@@ -137,9 +134,9 @@ class CutOracle(Described, ColumnOracle):
         ----------
         cuts : sequence of Cut
             Cuts that the oracle keeps.
-        terms : dict of str to Terms, optional
-            Terms of the columns, by kind.  Default: all columns so far.
-        n_columns : int, optional
+        terms : dict of str to Terms
+            Terms of the columns, by kind.
+        n_columns : int
             Number of columns that ``terms`` make.
 
         Returns

@@ -104,11 +104,9 @@ class ExponentialMaster(SingleTermMaster):
         self._random = problem.random_state
         n_outputs = len(codes.codes)
         self._order = np.argsort(codes.labels, kind="stable")
-        labels = codes.labels[self._order]
-        self._labels = labels
+        labels = self._labels = codes.labels[self._order]
         self._starts = np.searchsorted(labels, np.arange(n_outputs + 1)).astype(np.int64)
-        code = codes.codes.astype(np.int8)
-        self._code = code
+        code = self._code = codes.codes.astype(np.int8)
         check_memory(
             code.shape[1] * n_outputs**2 + 2 * 8 * n_outputs * len(labels),
             "The signs of all pairs of outputs and the weights of all pairs, for the exponential "
@@ -166,7 +164,7 @@ class ExponentialMaster(SingleTermMaster):
     def violations(self) -> FloatArray:
         """Violation (16) of the KKT condition of every weight."""
         self._calls += 1
-        excess = self._edges(self._channel_duals()) - self.min_edge
+        excess = self._responses.edges(self._terms, self._channel_duals()) - self.min_edge
         excess = np.where(self.weights >= self._largest, np.minimum(excess, 0.0), excess)
         return np.where(self.weights > 0, np.abs(excess), np.maximum(excess, 0.0))
 
@@ -192,7 +190,7 @@ class ExponentialMaster(SingleTermMaster):
         pairs = self._rho * np.exp(-self._margins(weights))
         duals = np.zeros((self._code.shape[1], len(self._order)))
         channel_weights(pairs, self._signs, self._starts, duals)
-        edges = self._edges(duals)
+        edges = self._responses.edges(self._terms, duals)
         if np.isinf(self.C):
             risk = float(pairs.sum())
             return float(np.log(risk)), -edges / risk
@@ -252,10 +250,6 @@ class ExponentialMaster(SingleTermMaster):
         by_output = self._code.astype(np.float64) @ scores
         return np.asarray(by_output[self._labels, np.arange(len(self._labels))] - by_output)
 
-    def _edges(self, duals: FloatArray) -> FloatArray:
-        """Edges of all columns for duals of shape (n_channels, n_examples)."""
-        return self._responses.edges(self._terms, duals)
-
     def _channel_duals(self) -> FloatArray:
         """Duals by channel and example, in the master's order of examples."""
         out = np.zeros((self._code.shape[1], len(self._order)))
@@ -276,19 +270,18 @@ class ExponentialMaster(SingleTermMaster):
     def _solve_by_coordinates(self, selected: IntArray) -> None:
         terms = self._terms
         order = selected[np.argsort(terms.channels[selected], kind="stable")]
-        for sweep in range(1, self.formulation.tau_max + 1):
+        for left in reversed(range(self.formulation.tau_max)):
             self._calls += len(order)
             half_price = 0.0 if np.isinf(self.C) else 0.5 / self.C * np.exp(-self._log_scale)
             update_coordinates(
                 order, self._responses.rows, terms.learners, terms.channels, self._signs,
                 self._starts, half_price, self._largest, self._pairs, self.weights,
             )  # fmt: skip
-            if sweep == self.formulation.tau_max:
-                break
-            order = np.flatnonzero(self.violations() > self.formulation.epsilon)
-            if not len(order):
-                break
-            order = self._random.permutation(order)
+            if left:
+                order = np.flatnonzero(self.violations() > self.formulation.epsilon)
+                if not len(order):
+                    break
+                order = self._random.permutation(order)
         self._solves += 1
         if self._solves % _REFRESH == 0:
             self._refresh()

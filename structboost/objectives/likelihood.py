@@ -257,8 +257,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
 
         def stop_at_gap(weights: FloatArray) -> None:
             raise_if_interrupted()
-            self._go_to(weights)
-            value, gradient = self._value_and_gradient()
+            value, gradient = self.value_and_gradient(weights)
             if value - self.bound(float((1.0 - gradient).max())) <= tolerance * value:
                 raise StopIteration
 
@@ -274,14 +273,10 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Objective and its gradient by the weights of the columns so far."""
-        self._at = self._point(weights)
-        return self._value_and_gradient()
-
-    def _value_and_gradient(self) -> tuple[float, FloatArray]:
-        weights, likelihood = self._at
+        self._go_to(weights)
         gradient = np.ones(len(weights))
         for kind, terms in self._columns.terms.items():
-            edges = self._responses[kind].edges(terms, likelihood.slopes[kind])
+            edges = self._responses[kind].edges(terms, self._at.likelihood.slopes[kind])
             np.subtract.at(gradient, terms.columns, self.C * (terms.coefficients * edges))
         return float(weights.sum()) + self.C * self._risk(), gradient
 

@@ -108,13 +108,6 @@ class SlackOracle(ColumnOracle):
             self.responses[kind].add_scores(terms, 0, out)
             rows[kind] = out.T
         scores = StackedParts(rows, self.offsets)
-        separated = self._separation(scores, examples)
-        violations = separated.violations(scores)
-        risk = float(self.example_weights @ np.maximum(violations, 0.0))
-        return separated, violations, risk, scores
-
-    def _separation(self, scores: StackedParts, examples: IntArray | None) -> Separation:
-        """Find the outputs at these scores, and count the pass."""
         task, X, Y = self._problem.task, self._problem.X, self._problem.Y
         separated, n = None, len(Y)
         if examples is not None:
@@ -125,7 +118,9 @@ class SlackOracle(ColumnOracle):
             separated = separation(task, X, Y, scores, truth=self._truth)
         self._passes += n / len(Y)
         self.calls = math.ceil(self._passes - 1e-6)
-        return separated
+        violations = separated.violations(scores)
+        risk = float(self.example_weights @ np.maximum(violations, 0.0))
+        return separated, violations, risk, scores
 
     def _costs(self, separated: Separation) -> FloatArray:
         if separated.slacks is None:
@@ -199,7 +194,10 @@ class SlackProgramMaster(HingeMaster):
         limit = max(_MIN_NEW_ROWS, 2 * self.oracle.n_columns)
         for _ in range(_MAX_SOLVES):
             cuts, violations, risk = self.oracle.slack_cuts_at(weights, limit)
-            self._check_risk(risk, self._known_risk(weights), weights)
+            # The stored constraints bound the risk from below.
+            slacks = np.zeros(len(self._costs))
+            np.maximum.at(slacks, self.pool.slacks, self._values_at(weights))
+            self._check_risk(risk, float(self._costs @ slacks), weights)
             objective = float(weights.sum()) + self.C * risk
             if objective < self.primal:
                 self.weights, self.risk = weights.copy(), risk
@@ -211,13 +209,10 @@ class SlackProgramMaster(HingeMaster):
                 if len(self.pool) and (len(cuts.losses) == 0 or limit > _MAX_LIMIT):
                     return
             weights = self._solve_program()
-            self._drop_idle_rows()
-
-    def _known_risk(self, weights: FloatArray) -> float:
-        """Lower bound of the risk at ``weights`` by the stored constraints."""
-        slacks = np.zeros(len(self._costs))
-        np.maximum.at(slacks, self.pool.slacks, self._values_at(weights))
-        return float(self._costs @ slacks)
+            mask = self.pool.in_use(_MAX_IDLE)
+            if not mask.all():
+                self._measures = {kind: measure[mask] for kind, measure in self._measures.items()}
+                self.pool.keep(mask)
 
     def _solve_program(self) -> FloatArray:
         solution = self.program.solve()
@@ -229,7 +224,7 @@ class SlackProgramMaster(HingeMaster):
         """Add up to ``limit`` constraints that the slacks of the program violate, worst first."""
         assert cuts.slacks is not None
         assert cuts.weights is not None
-        slot = np.array([self._slack_number.get(int(s), -1) for s in cuts.slacks], np.int64)
+        slot = np.array([self._slack_number.get(s, -1) for s in cuts.slacks.tolist()], np.int64)
         # A new slack is 0; -1 finds the zero at the end.
         excess = violations - np.append(self._slacks, 0.0)[slot]
         largest = max(cuts.losses.max(initial=0.0), self.pool.losses.max(initial=0.0))
@@ -241,15 +236,11 @@ class SlackProgramMaster(HingeMaster):
         fresh = chosen[slot[chosen] < 0]
         new_slacks, first = np.unique(cuts.slacks[fresh], return_index=True)
         costs = cuts.weights[fresh][first]
-        for index, slack_id in enumerate(new_slacks, start=len(self._slack_number)):
-            self._slack_number[int(slack_id)] = index
+        for slack in new_slacks.tolist():
+            self._slack_number[slack] = len(self._slack_number)
         self.program.add_slacks(self.C * costs)
         self._costs = np.concatenate((self._costs, costs))
-        slots = np.array([self._slack_number[int(s)] for s in cuts.slacks[chosen]], np.int64)
-        self._add_rows(cuts, chosen, slots)
-        return True
-
-    def _add_rows(self, cuts: Separation, chosen: IntArray, slots: IntArray) -> None:
+        slots = np.array([self._slack_number[s] for s in cuts.slacks[chosen].tolist()], np.int64)
         new = {}
         for kind, (parts, channels, values) in cuts.differences.items():
             n_channels, shape = self.oracle.n_channels[kind], self._measures[kind].shape
@@ -259,12 +250,7 @@ class SlackProgramMaster(HingeMaster):
         columns = self.oracle.columns
         products = self._products_of(new, columns.terms, columns.n_columns)
         self.pool.add([None] * len(chosen), products, cuts.losses[chosen], slots)
-
-    def _drop_idle_rows(self) -> None:
-        mask = self.pool.in_use(_MAX_IDLE)
-        if not mask.all():
-            self._measures = {kind: measure[mask] for kind, measure in self._measures.items()}
-            self.pool.keep(mask)
+        return True
 
     @override
     def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
@@ -274,8 +260,7 @@ class SlackProgramMaster(HingeMaster):
         self, measures: Mapping[str, csr_array], terms: Mapping[str, Terms], n_columns: int
     ) -> FloatArray:
         """Products <difference, response> of constraints and columns."""
-        n_rows = next(iter(measures.values())).shape[0]
-        out = np.zeros((n_columns, n_rows))
+        out = np.zeros((n_columns, next(iter(measures.values())).shape[0]))
         for kind, of_kind in terms.items():
             n_channels, responses = self.oracle.n_channels[kind], self.oracle.responses[kind].rows
             for channel in np.unique(of_kind.channels).tolist():
@@ -364,7 +349,12 @@ class ColumnScores(Scores):
         if len(new):
             first = self._n_gathered + starts_of(lengths[new])
             self._first_feature[scores[new]] = first[:-1]
-            values = self._room_for(int(first[-1]))
+            values, indices = self.features
+            if first[-1] > len(values):
+                longer = np.empty(max(int(first[-1]), 3 * len(values) // 2))
+                longer[: self._n_gathered] = values[: self._n_gathered]
+                values, self.features = longer, (longer, indices)
+            self._n_gathered = int(first[-1])
             for index, (terms, starts, responses) in enumerate(self._kinds):
                 entries = np.flatnonzero(of_kind[new] == index)
                 _gather(
@@ -373,16 +363,6 @@ class ColumnScores(Scores):
                 )  # fmt: skip
         everywhere = np.ones(len(scores), np.bool_)
         return self._first_feature[scores], first_weight, lengths, everywhere, ~everywhere
-
-    def _room_for(self, n: int) -> FloatArray:
-        """Return the array of features, lengthened to at least ``n`` if need be."""
-        values = self.features[0]
-        if n > len(values):
-            longer = np.empty(max(n, 3 * len(values) // 2))
-            longer[: self._n_gathered] = values[: self._n_gathered]
-            self.features = longer, self.features[1]
-        self._n_gathered = n
-        return self.features[0]
 
 
 @compiled

@@ -475,9 +475,8 @@ class LearnsFromHeldOut(Protocol):
             None if no parts were left out, or none were used.
         """
 
-    @property
-    def held_out_loss(self) -> float | None:
-        """Mean loss of the left-out parts after the last round, or None if it was not measured."""
+    # Mean loss of the left-out parts after the last round, or None if it was not measured.
+    held_out_loss: float | None
 
     @property
     def last_temperature(self) -> Temperature | None:

@@ -124,10 +124,8 @@ class NewtonBooster(Booster):
         if self._has_stepped:
             self._responses.clear()
             self._has_stepped = False
-        self._responses.update(
-            ((kind, learner), response)
-            for learner, response in zip(learners.tolist(), responses, strict=True)
-        )
+        for learner, response in zip(learners.tolist(), responses, strict=True):
+            self._responses[kind, learner] = response
 
     @override
     def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
@@ -187,8 +185,7 @@ class NewtonBooster(Booster):
         """Shrunken Newton step along the column of these terms."""
         slope, curvature, largest = 0.0, 0.0, float(_TINY)
         for kind, learner, channel, coefficient in terms:
-            responses = self._responses[kind, learner]
-            of_term = self._along(kind, channel, responses)
+            of_term = self._along(kind, channel, self._responses[kind, learner])
             slope += coefficient * of_term[0]
             curvature += coefficient * coefficient * of_term[1]
             largest = max(largest, abs(coefficient) * of_term[2])
@@ -247,25 +244,18 @@ class HeldOutBooster(NewtonBooster):
         self._ahead: deque[tuple[list[float], float]] = deque()
         # The last temperature of the parts left out, the least loss on them, and its round.
         self._factor, self._least_loss, self._best_round = 1.0, np.inf, 0
-        self._measured: float | None = None
-
-    @property
-    def held_out_loss(self) -> float | None:
-        """Mean loss of the parts left out, or None if the last round did not measure it."""
-        return self._measured
+        # Mean loss of the parts left out, or None if the last round did not measure it.
+        self.held_out_loss: float | None = None
 
     @property
     @override
     def ending(self) -> str | None:
-        ending = super().ending
-        if ending is not None:
-            return ending
         patience = self.formulation.patience
         is_over = patience is not None and self._calls - self._best_round >= patience
         # Scores that are to grow for new parts have not learned all yet, whatever the noise of the
         # held-out loss: so it is where features count together only.
-        is_over = is_over and damped(self._factor) < 1.0
-        return "held_out" if is_over and np.isfinite(self._least_loss) else None
+        is_over = is_over and damped(self._factor) < 1.0 and np.isfinite(self._least_loss)
+        return super().ending or ("held_out" if is_over else None)
 
     def add_held_out(self, kind: str, held_out: HeldOut) -> None:
         """Store the held-out responses for the next :meth:`step`."""
@@ -273,7 +263,7 @@ class HeldOutBooster(NewtonBooster):
 
     @override
     def step(self, selected: IntArray) -> None:
-        self._measured = None
+        self.held_out_loss = None
         if len(selected):
             steps = self._steps(selected)
             for kind, held_out in self._waiting.items():
@@ -290,7 +280,7 @@ class HeldOutBooster(NewtonBooster):
 
     def take_round(self, selected: IntArray) -> None:
         """Take the next round that ran ahead, with its steps and its risk."""
-        self._measured = None
+        self.held_out_loss = None
         steps, self.risk = self._ahead.popleft()
         self._calls += 1
         for column in selected.tolist():
@@ -305,23 +295,19 @@ class HeldOutBooster(NewtonBooster):
     @property
     def last_temperature(self) -> Temperature | None:
         """Temperature of the parts left out if the last round looked at them, else None."""
-        if self._measured is None:
+        if self.held_out_loss is None:
             return None
-        return Temperature(self._factor, self._measured).damped()
+        return Temperature(self._factor, self.held_out_loss).damped()
 
     def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
         """Losses of examples at the current scores, as a function of a factor of the scores."""
         return self._losses_at(self._scores, examples)
 
     def _look_if_due(self) -> None:
-        if self.formulation.patience is not None and self._calls % _LOOK == 0:
-            self._look()
-
-    def _look(self) -> None:
-        """Check whether the loss on the parts left out is lower than ever."""
-        fitted = self._fitted(self._factor)
-        if fitted is not None:
-            self._factor, self._measured = fitted.factor, float(fitted.loss)
+        """Check whether the loss on the parts left out is lower than ever, every few rounds."""
+        is_due = self.formulation.patience is not None and self._calls % _LOOK == 0
+        if is_due and (fitted := self._fitted(self._factor)) is not None:
+            self._factor, self.held_out_loss = fitted.factor, float(fitted.loss)
             if fitted.loss < self._least_loss:
                 self._least_loss, self._best_round = fitted.loss, self._calls
 

@@ -80,15 +80,9 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         self._precise = False
 
     @property
-    def theta(self) -> float:
-        """Bound of the l1 norm."""
-        return self.C
-
-    @property
     @override
     def min_edge(self) -> float:
-        edges = self._edges(self._distribution())
-        return max(0.0, float(edges.max(initial=0.0)))
+        return float((self.matrix @ self._distribution()).max(initial=0.0))
 
     @override
     def set_C(self, C: float) -> None:
@@ -103,10 +97,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
     @override
     def bound(self, largest_edge: float) -> float | None:
         u = self._distribution()
-        edges = self._edges(u)
+        edges = self.matrix @ u
         # u - u log(u / rho) = u (1 + margin), with sum(u margin) = w' edges.
-        largest = max(largest_edge, float(edges.max(initial=0.0)), 0.0)
-        return self.risk * (1.0 + float(self.weights @ edges) - self.theta * largest)
+        largest = max(largest_edge, float(edges.max(initial=0.0)))
+        return self.risk * (1.0 + float(self.weights @ edges) - self.C * largest)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -134,8 +128,8 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         for _ in range(_MAX_NEWTON_STEPS):
             self._calls += 1
             distribution = self._distribution()
-            edges = self._edges(distribution)
-            gap = self.theta * max(float(edges.max(initial=0.0)), 0.0) - float(self.weights @ edges)
+            edges = self.matrix @ distribution
+            gap = self.C * float(edges.max(initial=0.0)) - float(self.weights @ edges)
             if gap <= target:
                 break
             new = self._step(distribution, edges, value)
@@ -152,7 +146,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         all others.  With a small norm all pairs count, and the optimum of each norm is a
         good start for the next.
         """
-        theta, before = self.theta, (self.weights, self._rest)
+        theta, before = self.C, (self.weights, self._rest)
         steps = max(1, int(np.ceil(np.log(theta / _SMALLEST_NORM) / np.log(_NORM_STEP))))
         reached = np.inf
         try:
@@ -177,10 +171,8 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         if self.weights[steepest] == 0:
             free = np.append(free, steepest)
         direction, rest = self._direction(free, distribution, edges)
-        length = 1.0
         falling = direction < 0
-        if falling.any():
-            length = min(length, float((self.weights[free][falling] / -direction[falling]).min()))
+        length = float((self.weights[free][falling] / -direction[falling]).min(initial=1.0))
         if rest < 0:
             length = min(length, self._rest / -rest)
         slope = -float(direction @ edges[free])
@@ -191,10 +183,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             weights[free] = np.maximum(weights[free] + length * direction, 0.0)
             new = self._log_objective(weights)
             if new <= value + 1e-4 * length * slope:
-                weights[weights < 1e-14 * self.theta] = 0.0
-                left = self.theta - float(weights.sum())
-                self._rest = left if left > 1e-13 * self.theta else 0.0
-                self.weights = weights if left >= 0 else weights * (self.theta / weights.sum())
+                weights[weights < 1e-14 * self.C] = 0.0
+                left = self.C - float(weights.sum())
+                self._rest = left if left > 1e-13 * self.C else 0.0
+                self.weights = weights if left >= 0 else weights * (self.C / weights.sum())
                 return self._log_objective(self.weights)
             length *= 0.5
         return None
@@ -275,9 +267,6 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         u = np.exp(exponents - exponents.max())
         return np.asarray(u / u.sum())
 
-    def _edges(self, distribution: FloatArray) -> FloatArray:
-        return np.asarray(self.matrix @ distribution)
-
 
 def _exp(log_objective: float) -> float:
     """Exponential of the log objective, which is clipped to ``+-_LARGEST_LOG``."""
@@ -334,11 +323,6 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         self._proximal = np.array([[1.0], [0.0]])
 
     @property
-    def theta(self) -> float:
-        """Bound of the l1 norm."""
-        return self.C
-
-    @property
     @override
     def primal(self) -> float:
         """Sum of the slacks of the examples, the paper's objective.
@@ -370,7 +354,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         """
         losses = float(self.pool.duals @ self.pool.losses)
         excess = max(largest_edge, self._edge, 0.0)
-        return len(self.oracle.example_weights) * max(0.0, losses - self.theta * excess)
+        return len(self.oracle.example_weights) * max(0.0, losses - self.C * excess)
 
     @override
     def solve(self, tolerance: float, selected: IntArray | None = None) -> None:
@@ -414,20 +398,20 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         pool = self.pool
         # The multiplier r is the slope of a convex function that falls from the loss of no weights
         # to at least 0.
-        penalty = 2.0 * self._zero_risk / self.theta
+        penalty = 2.0 * self._zero_risk / self.C
         products = np.vstack((np.zeros((1, len(self.weights))), pool.matrix))
         losses = np.append(0.0, pool.losses)
         multipliers = self._proximal.ravel() / self._proximal.sum()
         # The step's own cost, sum(w), is taken back by 1 in every product.
         products = np.ascontiguousarray(np.vstack((products, products - penalty)) + 1.0)
-        losses = np.append(losses, losses - penalty * self.theta)
+        losses = np.append(losses, losses - penalty * self.C)
         weights, _, _ = proximal_step(
             products, losses, 1.0, self.weights, step, multipliers, 1e-2 * accuracy,
             no_curvature(len(self.weights)),
         )  # fmt: skip
         self._proximal = multipliers.reshape(2, -1)
         pool.age(self._proximal[:, 1:].max(axis=0))
-        return scaled_down(weights, self.theta)
+        return scaled_down(weights, self.C)
 
     @override
     def _new_cut(self, weights: FloatArray) -> float:

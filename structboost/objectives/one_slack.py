@@ -247,10 +247,9 @@ class OneSlackMaster(CuttingPlaneMaster):
             "step": self.step_length, "calls": self.oracle.calls,
         }  # fmt: skip
         pool = self.pool
-        curvature: tuple[AnyArray, ...] = pool.curvature
         arrays = {"weights": self.weights, "matrix": pool.matrix, "losses": pool.losses}
         arrays |= {name: getattr(pool, name) for name in _OF_CUTS}
-        arrays |= dict(zip(_OF_CURVATURE, curvature, strict=True))
+        arrays |= dict[str, AnyArray](zip(_OF_CURVATURE, pool.curvature, strict=True))
         return scalars, arrays | self.oracle.state(pool.cuts[1:])
 
     @override

@@ -73,8 +73,7 @@ class StageWiseBooster(PairColumns, Booster):
             right, wrong = float(u @ np.maximum(margins, 0.0)), float(u @ np.maximum(-margins, 0.0))
             change = LARGEST_WEIGHT if wrong == 0 else 0.0
             if right > 0 and wrong > 0:
-                change = 0.5 / step * float(np.log(right / wrong))
-            change = min(max(change, 0.0), LARGEST_WEIGHT)
+                change = min(max(0.5 / step * float(np.log(right / wrong)), 0.0), LARGEST_WEIGHT)
             self.weights[j] += change
             self._logs -= change * margins
         self.risk = float(np.exp(self._logs).sum())
@@ -159,8 +158,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
     def _losses_at(
         self, scores: Mapping[str, FloatArray], examples: IntArray
     ) -> Callable[[float], FloatArray]:
-        of_classes = self._code @ scores[self._kind][:, examples]
-        of_classes *= 2.0
+        of_classes = 2.0 * (self._code @ scores[self._kind][:, examples])
         of_classes -= of_classes.max(axis=0)
         of_truth = of_classes[self._labels[examples], np.arange(len(examples))]
 

@@ -107,9 +107,7 @@ class BlockFrankWolfe:
     @property
     def dual_value(self) -> float:
         """Lower bound ``sum alpha Delta - 1/2 |W|^2`` of the optimum at :attr:`weights`."""
-        return float(
-            self._cuts.multipliers @ self._cuts.losses - 0.5 * (self.weights @ self.weights)
-        )
+        return self.loss - 0.5 * float(self.weights @ self.weights)
 
     def cached_violations(self, scores: FloatArray) -> FloatArray:
         """Largest violation, at least 0, of a cached cut of each example at the flat ``scores``."""
@@ -181,10 +179,9 @@ class BlockFrankWolfe:
 
     def change_features(self, parts: Scores) -> None:
         """Exchange the features of the scores, with the same cuts and multipliers and offset 0."""
-        places = parts.place(self._cuts.support_score)
+        products, places = np.zeros_like(self._cuts.products), parts.place(self.touched)
         fields: dict[str, Any] = dict(zip(_OF_SUPPORT, places, strict=True))
-        self._parts, products = parts, np.zeros_like(self._cuts.products)
-        self._cuts = self._cuts._replace(products=products, **fields)
+        self._parts, self._cuts = parts, self._cuts._replace(products=products, **fields)
         self._fill_products(np.full(self.n_cuts, -1), self._cuts)
         self._offset, self._sums = np.zeros(parts.n_weights), np.zeros(parts.n_weights)
         self._add_up()
@@ -218,12 +215,11 @@ class BlockFrankWolfe:
 
     def sweep(self, n_passes: int) -> None:
         """Make passes over the cached cuts of all examples."""
-        everyone = np.arange(self._parts.n_examples)
-        self.visit(everyone)
+        self.visit(np.arange(self._parts.n_examples))
         for _ in range(n_passes - 1):
             least_gap = _SHRINKING_SHARE * float(self._gaps.mean())
             self.visit(np.flatnonzero(self._gaps > least_gap))
-        self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
+        self._age()
         self._n_rounded += 1
         if self._n_rounded == _ADD_UP_EVERY:
             self._add_up()
@@ -247,9 +243,8 @@ class BlockFrankWolfe:
             Mean of the weights after each pass, pass t with weight t (Lacoste-Julien et al., 3.2).
         """
         n = self._parts.n_examples
-        mean = np.zeros_like(self.weights)
+        mean, full = np.zeros_like(self.weights), True
         least_gap = _SHRINKING_SHARE * target / n
-        full = True
         for index in range(1, _MAX_PASSES + 1):
             visited = np.arange(n) if full else np.flatnonzero(self._gaps > least_gap)
             gap, n_steps = self.visit(visited)
@@ -257,7 +252,7 @@ class BlockFrankWolfe:
             if full and (gap <= target or n_steps == 0):
                 break
             full = index % _FULL_PASS_EVERY == 0 or float(self._gaps.sum()) <= target
-        self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
+        self._age()
         # A visit adds to the weights by small steps; the bound wants them exact.
         self._add_up()
         return mean
@@ -273,6 +268,9 @@ class BlockFrankWolfe:
             np.zeros(self._parts.n_weights), self._score_scratch, self._step_scratch,
             self._places,
         )  # fmt: skip
+
+    def _age(self) -> None:
+        self._cuts.idle[:] = np.where(self._cuts.multipliers > 0, 0, self._cuts.idle + 1)
 
     def _add_up(self) -> None:
         """Recompute the weights from the multipliers, so that passes carry no rounding on."""

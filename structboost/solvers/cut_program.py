@@ -11,6 +11,7 @@ import numpy as np
 from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.errors import SolverError
 from structboost.solvers.bundle import CutPool
+from structboost.solvers.linear_scores import starts_of
 from structboost.solvers.milp import quiet_highs
 
 logger = logging.getLogger(__name__)
@@ -167,8 +168,20 @@ class CutProgram:
             costs = np.ones(n) if self._norm is None else np.zeros(n)
             rows = np.vstack((np.ones((self._n_above, n)), products))
             self._weight_at = np.concatenate((self._weight_at, self._add_columns(costs, rows)))
-        if len(pool) > n_sent:
-            self._add_rows(slice(n_sent, None))
+        new = slice(n_sent, None)
+        products, slacks = pool.matrix[new], pool.slacks[new]
+        n = len(slacks)
+        if n:
+            rows, columns = np.nonzero(products)
+            at = np.concatenate((self._weight_at[columns], self._slack_at[slacks]))
+            values = np.concatenate((products[rows, columns], np.ones(n)))
+            order = np.lexsort((at, np.concatenate((rows, np.arange(n)))))
+            starts = starts_of(np.bincount(rows, minlength=n) + 1)[:-1]
+            self._highs.addRows(
+                n, pool.losses[new] / self.unit, np.full(n, _FREE), len(at),
+                starts.astype(np.int32), at[order].astype(np.int32), values[order],
+            )  # fmt: skip
+            self._sent = pool.numbers.copy()
 
     def _choose_unit(self) -> None:
         """Take the largest loss as the unit if it is not of usual size.
@@ -190,27 +203,12 @@ class CutProgram:
         """Append columns of HiGHS with entries in its first rows, and return their indices."""
         n, first = len(costs), len(self._weight_at) + len(self._slack_at)
         columns, at = np.nonzero(rows.T)
-        starts = np.concatenate(([0], np.cumsum(np.bincount(columns, minlength=n))))[:-1]
+        starts = starts_of(np.bincount(columns, minlength=n))[:-1]
         self._highs.addCols(
             n, costs, np.zeros(n), np.full(n, _FREE), len(at),
             starts.astype(np.int32), at.astype(np.int32), rows[at, columns],
         )  # fmt: skip
         return first + np.arange(n)
-
-    def _add_rows(self, new: slice) -> None:
-        pool = self._pool
-        products, slacks = pool.matrix[new], pool.slacks[new]
-        n = len(slacks)
-        rows, columns = np.nonzero(products)
-        at = np.concatenate((self._weight_at[columns], self._slack_at[slacks]))
-        values = np.concatenate((products[rows, columns], np.ones(n)))
-        order = np.lexsort((at, np.concatenate((rows, np.arange(n)))))
-        starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n) + 1)))[:-1]
-        self._highs.addRows(
-            n, pool.losses[new] / self.unit, np.full(n, _FREE), len(at),
-            starts.astype(np.int32), at[order].astype(np.int32), values[order],
-        )  # fmt: skip
-        self._sent = pool.numbers.copy()
 
     def _run(self) -> tuple[CutSolution | None, str]:
         """Solve and check, and return a description of the failure or an empty text."""

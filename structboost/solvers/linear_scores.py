@@ -141,11 +141,9 @@ class LinearScores(Scores):
         flat, rows = np.empty(self.n_scores), {}
         for a in self.layouts:
             end = a.first_score + a.n_rows * a.n_channels
-            out = flat[a.first_score : end].reshape(a.n_rows, a.n_channels)
-            rows[a.kind] = out
+            out = rows[a.kind] = flat[a.first_score : end].reshape(a.n_rows, a.n_channels)
             if a.is_sparse:
-                by_feature = np.ascontiguousarray(self.matrix(weights, a))
-                out[:] = self._matrices[a.kind] @ by_feature
+                out[:] = self._matrices[a.kind] @ np.ascontiguousarray(self.matrix(weights, a))
             else:
                 end = a.first_feature + a.n_rows * a.n_columns
                 values = self.features[0][a.first_feature : end].reshape(a.n_rows, a.n_columns)
@@ -188,9 +186,8 @@ class LinearScores(Scores):
     def _check_not_negative(self, kind: str, rows: Any) -> None:
         below = rows < 0
         counts = below.sum(axis=1) if sparse.issparse(rows) else below.any(axis=1)
-        negative = np.flatnonzero(counts)
-        if len(negative):
-            i = int(np.searchsorted(self.offsets[kind], negative[0], side="right")) - 1
+        if counts.any():
+            i = int(np.searchsorted(self.offsets[kind], np.argmax(counts > 0), side="right")) - 1
             raise TaskError(
                 f"parts(X[{i}]) has a negative feature for kind {kind!r}, whose scores must not be "
                 "negative; shift the feature, or give its positive and negative part as two."
@@ -232,9 +229,8 @@ def merge_kinds(separation: Separation, parts: Scores, scores: StackedParts) -> 
             f"The loss-augmented argmax of X[{bad[0]}] has a loss or joint feature that is "
             "not finite."
         )
-    return FoundOutputs(
-        losses, violations, starts_of(np.bincount(owner, minlength=n)), entry, value
-    )
+    first_entry = starts_of(np.bincount(owner, minlength=n))
+    return FoundOutputs(losses, violations, first_entry, entry, value)
 
 
 def starts_of(counts: Any) -> IntArray:

@@ -126,7 +126,7 @@ def search_binary(
         if is_proven or most_nodes <= 0:
             break
         # Nothing below the loss of a solution is left out next time.
-        budget = min(2.0 * budget, loss) if loss < np.inf else 2.0 * budget
+        budget = min(2.0 * budget, loss)
     if loss == np.inf:
         return SearchedSolution(None, is_proven)
     base[order] = np.where(flips, 1.0 - base[order], base[order])
@@ -294,10 +294,9 @@ class ProgramSolver:
         size = np.abs(objective).max(initial=0.0)
         if size and not _USUAL_COSTS[0] <= size <= _USUAL_COSTS[1]:
             objective = objective / size
-        if self._is_binary:
-            searched = self._search(objective, _MOST_SETS)
-            if searched.solution is not None and searched.is_proven:
-                return searched.solution
+        searched = self._search(objective, _MOST_SETS)
+        if searched.solution is not None and searched.is_proven:
+            return searched.solution
         highs = self._run_at(objective)
         solution: FloatArray = np.array(highs.getSolution().col_value, np.float64)
         solution[self.integrality] = np.round(solution[self.integrality])
@@ -341,7 +340,7 @@ class ProgramSolver:
         improved = solutions.copy()
         sign = -1.0 if self.maximize else 1.0
         for prices, z in zip(costs, improved, strict=True):
-            best = self._search(prices, _MOST_SETS_SPARED).solution if self._is_binary else None
+            best = self._search(prices, _MOST_SETS_SPARED).solution
             if best is not None and sign * prices @ best < sign * prices @ z:
                 z[:] = best
         return improved
@@ -353,14 +352,11 @@ class ProgramSolver:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _local=threading.local())
 
-    @property
-    def _is_binary(self) -> bool:
-        """Whether all entries are zeros and ones, and constraints are few enough to search."""
-        is_binary = self.integrality.all() and np.isin(self.bounds, (0.0, 1.0)).all()
-        return bool(is_binary) and len(self.low) * len(self.bounds) <= _MOST_ENTRIES
-
     def _search(self, objective: FloatArray, most_sets: int) -> SearchedSolution:
-        """Search for the best zeros and ones by the prices of the relaxation."""
+        """Search for the best zeros and ones by the prices of the relaxation, if there are few."""
+        is_binary = self.integrality.all() and np.isin(self.bounds, (0.0, 1.0)).all()
+        if not is_binary or len(self.low) * len(self.bounds) > _MOST_ENTRIES:
+            return SearchedSolution(None, is_proven=False)
         try:
             relaxed = self._run_at(objective, is_relaxed=True).getSolution()
         except (TaskError, SolverError):  # HiGHS will say so of the program itself
@@ -389,28 +385,25 @@ class ProgramSolver:
             highs = quiet_highs()
             for option, value in _OPTIONS.items():
                 highs.setOptionValue(option, value)
-            highs.passModel(self._model(is_relaxed))
+            lp = highspy.HighsLp()
+            lp.num_row_, lp.num_col_ = self.matrix.shape
+            lp.col_cost_ = np.zeros(lp.num_col_)
+            lp.col_lower_, lp.col_upper_ = self.bounds.T.copy()
+            lp.row_lower_, lp.row_upper_ = self.low, self.high
+            lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+            lp.a_matrix_.start_ = self.matrix.indptr.astype(np.int32)
+            lp.a_matrix_.index_ = self.matrix.indices.astype(np.int32)
+            lp.a_matrix_.value_ = self.matrix.data
+            lp.sense_ = highspy.ObjSense.kMaximize if self.maximize else highspy.ObjSense.kMinimize
+            if not is_relaxed:
+                lp.integrality_ = [highspy.HighsVarType(int(whole)) for whole in self.integrality]
+            highs.passModel(lp)
             basis = None
             if is_relaxed:
                 _run(highs)
                 basis = highs.getBasis()
             solvers[is_relaxed] = highs, basis
         return solvers[is_relaxed]
-
-    def _model(self, is_relaxed: bool) -> Any:
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = self.matrix.shape
-        lp.col_cost_ = np.zeros(lp.num_col_)
-        lp.col_lower_, lp.col_upper_ = self.bounds[:, 0].copy(), self.bounds[:, 1].copy()
-        lp.row_lower_, lp.row_upper_ = self.low, self.high
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = self.matrix.indptr.astype(np.int32)
-        lp.a_matrix_.index_ = self.matrix.indices.astype(np.int32)
-        lp.a_matrix_.value_ = self.matrix.data
-        lp.sense_ = highspy.ObjSense.kMaximize if self.maximize else highspy.ObjSense.kMinimize
-        if not is_relaxed:
-            lp.integrality_ = [highspy.HighsVarType(int(whole)) for whole in self.integrality]
-        return lp
 
 
 def _run(highs: Any) -> None:

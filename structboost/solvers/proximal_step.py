@@ -90,7 +90,7 @@ def proximal_step(
     curvature : Curvature
     """
     n_cuts = len(losses)
-    weights, positive = np.empty(len(center)), curvature.positive.copy()
+    weights, positive = np.empty_like(center), curvature.positive.copy()
     order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
     gap, n = _proximal_step(
         (matrix.reshape(-1), losses),

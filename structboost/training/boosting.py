@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from math import inf
 from typing import Any, Self
@@ -358,21 +358,10 @@ class StructBoost(Trainer):
     def _plan(self) -> Plan:
         if self.C is None or isinstance(self.C, str):
             raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
-        return Plan(
-            task=self.task,
-            C=self.C,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            columns_per_channel=self.columns_per_channel,
-            spread=self.spread,
-            formulation=formulation_of(self.formulation),
-            weak_learner=self.weak_learner,
-            pricing=self.pricing,
-            engine=engine_of(self.engine, self.n_jobs),
-            exact=self.exact,
-            random_state=self.random_state,
-            checkpoint=self.checkpoint,
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(Plan)}
+        values["formulation"] = formulation_of(self.formulation)
+        values["engine"] = engine_of(self.engine, self.n_jobs)
+        return Plan(**values)
 
     def _name_of_formulation(self) -> str:
         """Return the name of the formulation that trains, or its text without a name."""
@@ -389,10 +378,9 @@ class StructBoost(Trainer):
         """Describe objective or formulation, families of weak learners and C in words."""
         by_name = isinstance(self.formulation, str)
         name = self._name_of_formulation() if by_name else type(self.formulation).__name__
-        name = self._objective or name
         families = dict.fromkeys(family.name for family in loop.columns.families.values())
-        C = float(loop.plan.C)
-        return f"{name} over {', '.join(families)}" + (f", C {C:.4g}" if C < inf else "")
+        C = f", C {loop.plan.C:.4g}" if loop.plan.C < inf else ""
+        return f"{self._objective or name} over {', '.join(families)}{C}"
 
     def _keep(self, loop: Loop) -> None:
         """Run a loop, and set the fitted attributes."""
@@ -422,11 +410,12 @@ class StructBoost(Trainer):
         self.temperature_ = None if temperature is None else temperature.factor
         self.held_out_loss_ = None if temperature is None else temperature.loss
         metadata = {
+            "formulation": self._name_of_formulation(),
             "trainer": StructBoost.__name__,
             "ending": self.ending_,
             "temperature": self.temperature_,
         }
-        self.model_ = loop.final_model({"formulation": self._name_of_formulation(), **metadata})
+        self.model_ = loop.final_model(metadata)
 
 
 class _AfterRound(StructBoost):
@@ -499,16 +488,15 @@ def _fit(
         with ExitStack() as resources:
             for trainer in trainers:
                 trainer._trained_by = plan.formulation
-                before = loop
                 try:
-                    if before is None:
+                    if loop is None:
                         loop = Loop.start(plan, X, Y, sample_weight, resources)
                     else:
-                        loop = before.repeat(C=trainer.C)
+                        loop = loop.repeat(C=trainer.C)
                     trainer._keep(loop)
                 except KeyboardInterrupt:
                     # This C has no model yet; those before it are complete.
-                    if before is None:
+                    if trainer is first:
                         raise
                     return warn_of_interruption(0)
                 history = loop.state.history

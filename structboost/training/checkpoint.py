@@ -79,11 +79,11 @@ class RunCheckpoint:
             return
         values, of_master = self._weighted.state()
         learners, of_columns = self._columns.state()
-        stages = state.stages
+        columns, weights = zip(*state.stages, strict=True)
         arrays = {
-            "stage_sizes": np.array([len(stage.columns) for stage in stages], np.int64),
-            "stage_numbers": np.concatenate([stage.columns for stage in stages]),
-            "stage_weights": np.concatenate([stage.weights for stage in stages]),
+            "stage_sizes": np.array([len(of_stage) for of_stage in columns], np.int64),
+            "stage_numbers": np.concatenate(columns),
+            "stage_weights": np.concatenate(weights),
             **prefixed("master/", of_master),
             **prefixed("columns/", of_columns),
         }
@@ -112,10 +112,8 @@ class RunCheckpoint:
             sizes, indices = arrays["stage_sizes"], arrays["stage_numbers"]
             if sizes.sum() != len(indices) or indices.max(initial=-1) >= len(self._columns):
                 raise DamagedFileError("its rounds refer to columns that it does not hold")
-            by_stage = (
-                np.split(array, np.cumsum(sizes)[:-1])
-                for array in (indices, arrays["stage_weights"])
-            )
+            ends = np.cumsum(sizes)[:-1]
+            by_stage = np.split(indices, ends), np.split(arrays["stage_weights"], ends)
             stages = [ColumnWeights(*stage) for stage in zip(*by_stage, strict=True)]
             return _restored_state(header, stages, self._weighted.primal)
         except DamagedFileError as error:

@@ -173,28 +173,21 @@ class ColumnRegistry:
     def ensemble(
         self,
         kinds: Mapping[str, PartKind],
-        final: ColumnWeights,
         stages: Sequence[ColumnWeights],
         metadata: Mapping[str, Any],
     ) -> Ensemble:
-        """Return the model of every column that had a weight in a stage or has one now."""
-        rounds = *stages, final
+        """Return the model of the last stage, with every column that had a weight in any."""
         is_used = np.zeros(len(self._indices), np.bool_)
-        for stage in rounds:
+        for stage in stages:
             is_used[stage.columns] = True
         places = np.cumsum(is_used) - 1
-        weights = np.zeros((len(rounds), int(is_used.sum())))
-        for row, stage in zip(weights, rounds, strict=True):
+        weights = np.zeros((len(stages), int(is_used.sum())))
+        for row, stage in zip(weights, stages, strict=True):
             row[places[stage.columns]] = stage.weights
         used = [key for key, is_in in zip(self._indices, is_used.tolist(), strict=True) if is_in]
         members = {}
         for kind, family in self.families.items():
-            placed = [
-                (place, term)
-                for place, (of_column, terms) in enumerate(used)
-                if of_column == kind
-                for term in terms
-            ]
+            placed = _placed(kind, used)
             learners = list(dict.fromkeys(term.learner for _, term in placed))
             columns, of_terms, channels, coefficients = Terms.of(
                 placed, {learner: i for i, learner in enumerate(learners)}
@@ -208,18 +201,15 @@ class ColumnRegistry:
                 coefficients=coefficients,
                 n_features=family.n_features,
             )
-        return Ensemble(kinds, members, weights[-1], weights[:-1], metadata)
+        return Ensemble(kinds, members, weights[-1].copy(), weights, metadata)
 
     def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """Return every column ever added and which are live, as plain JSON and arrays."""
+        learners = {kind: list(indices) for kind, indices in self._learners.items()}
         columns = [
-            (
-                kind,
-                [(self._learners[kind][t.learner], int(t.channel), t.coefficient) for t in terms],
-            )
+            (kind, [(self._learners[kind][h], int(c), coefficient) for h, c, coefficient in terms])
             for kind, terms in self._indices
         ]
-        learners = {kind: list(indices) for kind, indices in self._learners.items()}
         return {"learners": learners, "columns": columns}, {"live": self._live, "idle": self._idle}
 
     def restore(
@@ -253,12 +243,7 @@ class ColumnRegistry:
             if of_kind:
                 self._add_learners(kind, of_kind)
             self._learners[kind] = {learner: i for i, learner in enumerate(of_kind)}
-            placed = [
-                (place, term)
-                for place, index in enumerate(live)
-                if columns[index][0] == kind
-                for term in columns[index][1]
-            ]
+            placed = _placed(kind, [columns[index] for index in live])
             terms[kind] = Terms.of(placed, self._learners[kind])
         self._live, self._idle = arrays["live"], arrays["idle"]
         if live:
@@ -298,6 +283,16 @@ class ColumnRegistry:
         if not self._master.takes_sparse_responses:
             responses = _dense(responses)
         return self._master.add_responses(kind, responses)
+
+
+def _placed(kind: str, columns: Sequence[tuple[str, tuple[Term, ...]]]) -> list[tuple[int, Term]]:
+    """Return the terms of the columns of a kind, each with the place of its column."""
+    return [
+        (place, term)
+        for place, (of_column, terms) in enumerate(columns)
+        if of_column == kind
+        for term in terms
+    ]
 
 
 def _restored_term(term: Any, learners: Sequence[Any], part: PartKind) -> Term:

@@ -135,8 +135,7 @@ class DaskTrainingSet(TrainingSet):
         rows = self.X
         if not takes_all and self.n_examples > SAMPLED_ROWS:
             rows = rows[sampled_rows(self.n_examples, SAMPLED_ROWS)]
-        sample: Any = rows.compute()
-        (features,) = stacked(self.task, sample).rows.values()
+        (features,) = stacked(self.task, rows.compute()).rows.values()
         return features
 
     @override

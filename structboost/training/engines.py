@@ -115,10 +115,7 @@ class _LocalWorkers(Workers):
         calls = [getattr(shard, method) for shard in self._shards]
         if self._pool is not None:
             return list(self._pool.map(lambda call, last: call(*arguments, *last), calls, ends))
-        results = []
-        for call, last in zip(calls, ends, strict=True):
-            results.append(call(*arguments, *last))
-        return results
+        return [call(*arguments, *last) for call, last in zip(calls, ends, strict=True)]
 
     @override
     def close(self) -> None:

@@ -14,10 +14,9 @@ import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, IntArray, PathName, override
 from structboost.contract.calls import stacked_in_order
-from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.errors import BinnedTableError, TaskError
-from structboost.files.archive import ArchiveFormat, Array, Arrays, DamagedFileError, Part
+from structboost.files.archive import ArchiveFormat, Array, DamagedFileError, Part
 from structboost.files.atomic_write import checked_folder, checked_path, whole_folder
 from structboost.learners.binning import (
     SAMPLED_ROWS,
@@ -214,11 +213,7 @@ def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresho
                 )
             file.flush()
             os.fsync(file.fileno())
-        arrays: Arrays = {
-            "thresholds": bins.values,
-            "indptr": bins.indptr,
-            "feature": bins.feature,
-        }
+        arrays = {"thresholds": bins.values, "indptr": bins.indptr, "feature": bins.feature}
         _FORMAT.write(building / _BINS, {}, arrays)
     return BinnedTable(str(path.resolve()), n_rows, bins)
 
@@ -291,8 +286,8 @@ class TrainingSet(ABC):
         in_shards: FeaturesInShards,
     ) -> Any:
         """Return the shard of some blocks as plain data, or a Dask value of it."""
-        ends = first_block, first_block + n_blocks
-        first, last = (int(blocks.examples[b]) for b in ends)
+        ends = [first_block, first_block + n_blocks]
+        first, last = blocks.examples[ends].tolist()
         whole = not blocks.splits_examples
         reads_inputs = whole and self.task.reads_inputs
         return Shard(
@@ -303,10 +298,7 @@ class TrainingSet(ABC):
             {kind: at[first : last + 1] - at[first] for kind, at in self.offsets.items()},
             blocks.run(first_block, n_blocks),
             in_shards,
-            {
-                kind: self._features(kind, *(int(blocks.rows[kind][b]) for b in ends))
-                for kind in in_shards
-            },
+            {kind: self._features(kind, *blocks.rows[kind][ends].tolist()) for kind in in_shards},
             first,
         )
 
@@ -319,7 +311,7 @@ class ArrayTrainingSet(TrainingSet):
     """Training set in this process."""
 
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
-        stack: StackedParts = stacked_in_order(task, X)
+        stack = stacked_in_order(task, X)
         self.task, self.X, self.Y = task.for_inputs(X), X, Y
         self.offsets, self.rows = stack.offsets, stack.rows
 

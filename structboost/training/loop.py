@@ -156,8 +156,8 @@ class Loop:
                 probe_argmax(examples.task, X, Y, examples.offsets)
             oracle = ShardedOracle(examples, plan.engine, weights, in_shards)
             resources.callback(oracle.workers.close)
-        of_task = examples.task, X, Y, examples.offsets, weights, random_state
-        problem = Problem(*of_task, oracle, families)
+        task, offsets = examples.task, examples.offsets
+        problem = Problem(task, X, Y, offsets, weights, random_state, oracle, families)
         weighted = plan.formulation.start(problem, float(plan.C))
         columns = ColumnRegistry(weighted, families)
         checkpoint = None
@@ -188,7 +188,10 @@ class Loop:
         self._is_observed = observe is not None
         try:
             if self._checkpoint is not None:
-                self._resume(self._checkpoint)
+                state = self._checkpoint.restored(self.plan.max_rounds, self.task.kinds)
+                if state is not None:
+                    self.state = state
+                    self._began = time.perf_counter() - state.history[-1]["seconds"]
             if self._master is not None and np.isinf(self._master.risk):
                 self._master.solve(max(float(self.plan.tol), _FINEST))
             priced = None if self._growing is not None else self._price()
@@ -209,13 +212,6 @@ class Loop:
                 raise
             self.state.interrupted, self.state.ending = True, "interrupted"
 
-    def _resume(self, checkpoint: RunCheckpoint) -> None:
-        """Go to the state in the checkpoint, if it has one."""
-        state = checkpoint.restored(self.plan.max_rounds, self.task.kinds)
-        if state is not None:
-            self.state = state
-            self._began = time.perf_counter() - state.history[-1]["seconds"]
-
     def _terminated(self) -> bool:
         return self.state.done or len(self.state.history) >= self.plan.max_rounds
 
@@ -235,7 +231,7 @@ class Loop:
             assert self._booster is not None
             self._booster.step(selected)
             # A round along columns of before steps, as one along new ones does.
-            may_improve = bool(len(selected))
+            may_improve = len(selected) > 0
         priced = self._price()
         self._record()
         has_found = n_new or priced.largest_edge > self._min_edge or may_improve
@@ -247,9 +243,9 @@ class Loop:
         tol = float(self.plan.tol)
         if not n_new and self.bound is None:
             return max(_INNER_FRACTION * tol, _FINEST)
-        bound = self.state.bound
-        if bound is not None and self.state.estimate is not None:
-            bound = max(bound, self.state.estimate)
+        bound, estimate = self.state.bound, self.state.estimate
+        if bound is not None and estimate is not None:
+            bound = max(bound, estimate)
         left = relative_gap(master.primal, bound) or 0.0
         finest = (_INNER_FRACTION if n_new else _LAST_FRACTION) * tol
         return max(_INNER_FRACTION * left, finest, _FINEST)
@@ -383,11 +379,11 @@ class Loop:
         """Whether an edge is the rounding of duals that cancel out, as within a query."""
         if edge > _SMALL_EDGE * float(self.plan.C):
             return False
-        arrays = (
-            of_kind if isinstance(of_kind, np.ndarray) else of_kind.gathered()
-            for of_kind in duals.values()
-        )
-        return edge <= _NO_EDGE * sum(float(np.abs(of_kind).sum()) for of_kind in arrays)
+        size = 0.0
+        for of_kind in duals.values():
+            array = of_kind if isinstance(of_kind, np.ndarray) else of_kind.gathered()
+            size += float(np.abs(array).sum())
+        return edge <= _NO_EDGE * size
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -396,7 +392,7 @@ class Loop:
         if self._master is not None:
             bound_all = self._bound_over_all(self._master)
             self._spread(self._master)
-            for entry in self.state.history if self._searches_all else self.state.history[-1:]:
+            for entry in self.state.history[0 if self._searches_all else -1 :]:
                 bound = entry["bound"] if self._searches_all else bound_all
                 entry |= {"bound_all": bound, "gap_all": relative_gap(entry["primal"], bound)}
         raise_if_interrupted()
@@ -416,8 +412,7 @@ class Loop:
         """Return the bound over all weak learners where training searched a part, or None."""
         if self.bound is None or self._searches_all:
             return self.bound
-        duals = master.duals()
-        largest = []
+        duals, largest = master.duals(), []
         for kind, family in self.columns.families.items():
             of_channels = family.widest_edges(duals[kind])
             edge = None if of_channels is None else self.rule.largest_edge(of_channels)
@@ -460,19 +455,19 @@ class Loop:
 
     def current_model(self) -> Ensemble:
         """The model kept so far, with the weights of the last round only."""
-        final = self.columns.weights()
-        return self.columns.ensemble(self.task.kinds, final, [final], {})
+        return self.columns.ensemble(self.task.kinds, [self.columns.weights()], {})
 
     def final_model(self, metadata: Mapping[str, Any]) -> Ensemble:
         """Build the final model, with the weights of each round and the metadata of its file."""
-        stages, history = self.state.stages, self.state.history
+        history = self.state.history
         facts = {
             "C": float(self.plan.C),
             "objective": history[-1]["primal"],
             "history": history,
             "certified": self.certified,
+            **metadata,
         }
-        return self.columns.ensemble(self.task.kinds, stages[-1], stages, {**facts, **metadata})
+        return self.columns.ensemble(self.task.kinds, self.state.stages, facts)
 
 
 def _features_identity(

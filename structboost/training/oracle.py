@@ -89,13 +89,12 @@ class ShardedOracle(CutOracle):
                 f"The scores of {most} parts on the {n_channels} channels of kind {kind!r}",
                 "give the task fewer channels",
             )
-        n_blocks, n_workers = len(self.blocks), engine.n_workers
-        largest = n_blocks
+        largest = n_blocks = len(self.blocks)
+        n_workers = engine.n_workers
         if n_workers > 1:
             # A thread that is ahead takes the next shard.
-            shards_a_worker = 4 if engine.in_process else 1
-            blocks_a_shard = max(1, n_blocks // (shards_a_worker * n_workers))
-            largest = 1 << (blocks_a_shard.bit_length() - 1)
+            n_shards = n_workers * (4 if engine.in_process else 1)
+            largest = 1 << (max(1, n_blocks // n_shards).bit_length() - 1)
         nodes = tree_runs(n_blocks, largest, n_workers)
         sources = [
             training_set.source(self.blocks, *node, example_weights, in_shards) for node in nodes
@@ -138,13 +137,8 @@ class ShardedOracle(CutOracle):
 
     @override
     def products(
-        self,
-        cuts: Sequence[Cut],
-        terms: Mapping[str, Terms] | None = None,
-        n_columns: int | None = None,
+        self, cuts: Sequence[Cut], terms: Mapping[str, Terms], n_columns: int
     ) -> FloatArray:
-        terms = self.columns.terms if terms is None else terms
-        n_columns = self.n_columns if n_columns is None else n_columns
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
         sums = self.workers.sum("products", [cut.key for cut in cuts], terms)
@@ -160,11 +154,10 @@ class ShardedOracle(CutOracle):
         used = np.flatnonzero(multipliers > 0)
         indices = np.array([cut.key for cut in cuts], np.int64)
         self.workers.tell("weigh", indices[used], multipliers[used])
-        duals = {kind: ShardedDuals(self, kind) for kind in self.n_channels}
-        return {
-            kind: left if kind in self._in_shards else left.gathered()
-            for kind, left in duals.items()
-        }
+        duals: dict[str, Any] = {kind: ShardedDuals(self, kind) for kind in self.n_channels}
+        for kind in duals.keys() - self._in_shards:
+            duals[kind] = duals[kind].gathered()
+        return duals
 
     @override
     def forget(self, cuts: Sequence[Cut]) -> None:

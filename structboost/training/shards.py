@@ -133,7 +133,7 @@ class Shard:
         sums = np.zeros((len(self.blocks), 2 + _size(wanted)))
         measures: dict[str, list[BlockMeasure]] = {kind: [] for kind in self.n_channels}
         for b in range(len(self.blocks)):
-            first, last = (int(i) for i in self.blocks.examples[b : b + 2])
+            first, last = self.blocks.examples[b : b + 2].tolist()
             # First row of each example of the block, from 0.
             offsets = {kind: at[first : last + 1] - at[first] for kind, at in self.offsets.items()}
             scores = StackedParts(self._scores(model, b), offsets)
@@ -164,10 +164,8 @@ class Shard:
         n_wanted = _size(wanted)
         sums = np.zeros((len(self.blocks), len(keys) * n_wanted))
         for b in range(len(self.blocks)):
-            for i, key in enumerate(keys):
-                self._add_products(
-                    self.cuts[key], b, wanted, sums[b, i * n_wanted : (i + 1) * n_wanted]
-                )
+            for of_cut, key in zip(sums[b].reshape(len(keys), n_wanted), keys, strict=True):
+                self._add_products(self.cuts[key], b, wanted, of_cut)
         return tree_sum(sums)
 
     def forget(self, keys: Sequence[int]) -> None:
