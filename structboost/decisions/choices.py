@@ -15,7 +15,7 @@ from structboost.decisions.problem import BatchProblem, DecisionProblem, is_bina
 from structboost.inference.arguments import checked_costs
 from structboost.inference.knapsack import checked_loads, solve_knapsack
 from structboost.inference.tours import improved_tour, shortest_tour
-from structboost.validation import checked_flag, checked_whole_number, shown, without_mask
+from structboost.validation import checked_flag, checked_whole_number
 
 
 class Assignment(DecisionProblem):
@@ -105,10 +105,7 @@ class Knapsack(BatchProblem):
     maximize = True
 
     def __init__(self, weights: Any, capacity: Any) -> None:
-        table = _as_floats(weights, "weights")
-        self.weights, self.capacity = checked_loads(
-            table, _as_floats(capacity, "capacity"), (table.shape or ("n_items",))[-1]
-        )
+        self.weights, self.capacity = checked_loads(weights, capacity, "n_items")
         self.n_items = self.weights.shape[1]
 
     @override
@@ -120,14 +117,6 @@ class Knapsack(BatchProblem):
     def is_feasible(self, decision: FloatArray) -> bool:
         most = self.capacity * (1.0 + 1e-9) + 1e-9
         return is_binary(decision, self.n_items) and bool((self.weights @ decision <= most).all())
-
-
-def _as_floats(value: Any, name: str) -> FloatArray:
-    """Return an argument as numbers, of which masked and missing ones are NaN."""
-    try:
-        return np.asarray(without_mask(value), np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {shown(value)}; give numbers from 0.") from None
 
 
 class Tour(DecisionProblem):

@@ -7,22 +7,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray, override
 from structboost.decisions.problem import BatchProblem, DecisionProblem, LinearProgram, is_binary
 from structboost.inference.arguments import checked_costs, whole_array
 from structboost.inference.paths import cheapest_paths, path_of_fewest_arcs, topological_order
-from structboost.runtime.called_class import described
 from structboost.runtime.memory import check_memory
 from structboost.validation import checked_whole_number
 
 
 class _PathProblem(DecisionProblem):
     """A problem of a path through a directed graph, whose arcs are the items."""
-
-    arcs: IntArray
-    source: int
-    target: int
-    n_nodes: int
 
     def _set_network(self, arcs: Any, source: Any, target: Any) -> None:
         """Take arcs between nodes that are counted from 0, and both ends.
@@ -36,17 +30,13 @@ class _PathProblem(DecisionProblem):
         check_memory(16.0 * self.n_nodes, "Nodes of arcs", "count them from 0 without gaps")
         self.source = checked_whole_number(source, "source", self.n_nodes - 1, 0)
         self.target = checked_whole_number(target, "target", self.n_nodes - 1, 0)
-        ends = self.source, self.target
-        path = path_of_fewest_arcs(self.arcs, *ends, np.ones(self.n_items))
+        self._ends = self.source, self.target
+        path = path_of_fewest_arcs(self.arcs, *self._ends, np.ones(self.n_items))
         if self.source == self.target or path is None:
             raise ValueError(
                 f"No path leads from source {source} to another node target {target}; the problem "
                 "is infeasible for all costs."
             )
-
-    @override
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(<{self.n_items} arcs>, {self.source}, {self.target})"
 
 
 class AcyclicPath(_PathProblem, BatchProblem):
@@ -77,8 +67,7 @@ class AcyclicPath(_PathProblem, BatchProblem):
     @override
     def solve_all(self, costs: FloatArray) -> FloatArray:
         costs = checked_costs(costs, self.n_items, 2)
-        ends = (self.source, self.target)
-        return cheapest_paths(costs, self._tails, self._heads, self._order, ends)
+        return cheapest_paths(costs, self._tails, self._heads, self._order, self._ends)
 
     @override
     def is_feasible(self, decision: FloatArray) -> bool:
@@ -87,7 +76,7 @@ class AcyclicPath(_PathProblem, BatchProblem):
         out = np.zeros(self.n_nodes)
         np.add.at(out, self._tails, decision)
         np.subtract.at(out, self._heads, decision)
-        out[[self.source, self.target]] -= 1.0, -1.0
+        out[[*self._ends]] -= 1.0, -1.0
         return not out.any()
 
 
@@ -114,16 +103,10 @@ class GridPath(AcyclicPath):
         nodes = np.arange(self.n_rows * self.n_columns).reshape(self.n_rows, self.n_columns)
         if nodes.size < 2:
             raise ValueError("n_rows and n_columns are 1; a path needs at least two nodes.")
-        arcs = []
-        for row in range(self.n_rows):
-            arcs.append(np.column_stack((nodes[row, :-1], nodes[row, 1:])))
-            if row + 1 < self.n_rows:
-                arcs.append(np.column_stack((nodes[row], nodes[row + 1])))
-        super().__init__(np.concatenate(arcs), 0, nodes.size - 1)
-
-    @override
-    def __repr__(self) -> str:
-        return described(self)
+        tails = np.concatenate((nodes[:, :-1], nodes[:-1]), axis=None)
+        heads = np.concatenate((nodes[:, 1:], nodes[1:]), axis=None)
+        order = np.argsort(tails // self.n_columns, kind="stable")
+        super().__init__(np.column_stack((tails, heads))[order], 0, nodes.size - 1)
 
 
 class ShortestPath(_PathProblem, LinearProgram):
@@ -147,11 +130,10 @@ class ShortestPath(_PathProblem, LinearProgram):
 
     def __init__(self, arcs: Any, source: Any, target: Any) -> None:
         self._set_network(arcs, source, target)
-        n_arcs = len(self.arcs)
+        n_arcs, leaves = len(self.arcs), np.zeros(self.n_nodes)
         signs, places = np.repeat([1.0, -1.0], n_arcs), np.tile(np.arange(n_arcs), 2)
         balance = csr_array((signs, (self.arcs.T.ravel(), places)), (self.n_nodes, n_arcs))
-        leaves = np.zeros(self.n_nodes)
-        leaves[self.source], leaves[self.target] = 1.0, -1.0
+        leaves[[*self._ends]] = 1.0, -1.0
         super().__init__(A_eq=balance, b_eq=leaves)
 
     @override
@@ -161,5 +143,4 @@ class ShortestPath(_PathProblem, LinearProgram):
 
     @override
     def simplify_all(self, decisions: FloatArray) -> FloatArray:
-        ends = self.source, self.target
-        return np.array([path_of_fewest_arcs(self.arcs, *ends, flow) for flow in decisions])
+        return np.array([path_of_fewest_arcs(self.arcs, *self._ends, z) for z in decisions])

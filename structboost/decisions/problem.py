@@ -10,7 +10,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.errors import TaskError, on_example
-from structboost.inference.arguments import checked_costs
+from structboost.inference.arguments import checked_costs, real_array
 from structboost.runtime.called_class import Described
 from structboost.solvers.milp import ProgramSolver
 from structboost.validation import checked_flag, shown
@@ -180,19 +180,9 @@ class SolvedBy(DecisionProblem):
                 )
             raise
         try:
-            decision = np.asarray(returned)
-        except ValueError:
-            decision = np.asarray(None)
-        if decision.shape != costs.shape or decision.dtype.kind not in "fiub":
-            what = shown(returned)
-            if decision.ndim:
-                what = f"an array of shape {decision.shape} and type {decision.dtype}"
-            raise TaskError(
-                f"solve returned {what}; it must return a decision of shape {costs.shape}."
-            )
-        if not np.isfinite(decision).all():
-            raise TaskError("solve returned a decision with NaN or infinite entries.")
-        return decision.astype(np.float64)
+            return real_array(returned, "The decision of solve", costs.shape).copy()
+        except (TypeError, ValueError) as error:
+            raise TaskError(str(error)) from None
 
     @override
     def __repr__(self) -> str:

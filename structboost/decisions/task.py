@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import FloatArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation, separate_by_argmax
 from structboost.contract.task import Decomposes, Searches, Separates, Task, Validates
@@ -18,7 +18,8 @@ from structboost.decisions.inputs import (
     TrueDecisions,
 )
 from structboost.decisions.problem import DecisionProblem, problem_of
-from structboost.errors import TaskError, on_example
+from structboost.errors import TaskError, examples_numbered, on_example
+from structboost.inference.arguments import checked_costs
 from structboost.validation import checked_choice, shown
 
 # Loss of an exact solver by rounding, relative to the terms of the total.
@@ -159,7 +160,8 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
         # A solver that takes costs of one sign may return the true decision whatever the model.
         few = np.unique(np.linspace(0, n - 1, min(n, _PROBED)).astype(np.int64))
         best = np.argmax(sign * costs[few] @ chosen.T, axis=1)
-        check_best(problem, costs[few], decisions[few], chosen[best], few)
+        with examples_numbered(few):
+            check_best(problem, costs[few], decisions[few], chosen[best])
         rows, items = np.nonzero(decisions != chosen)
         values = 2.0 * sign * (chosen - decisions)[rows, items]
         zeros = np.zeros(len(rows), np.int64)
@@ -187,45 +189,31 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
 
         Raises
         ------
-        ValueError
-            If ``X`` and ``costs`` differ in length.
+        ValueError, TypeError
+            If ``X`` and ``costs`` differ in length, or costs are not finite or too few.
         TaskError
-            If the costs of an input are not finite or too few, or its problem cannot be solved;
-            the message names the input.
+            If the problem of an input cannot be solved; the message names the input.
         """
         if len(costs) != len(X):
             raise ValueError(
                 f"X has {len(X)} inputs and costs has {len(costs)} rows; give one row each."
             )
-        vectors = [self._checked_costs(i, row) for i, row in enumerate(costs)]
         problem = self._shared_problem(X)
         if problem is not None:
-            table = np.array(vectors)
+            table = checked_costs(costs, self.n_items, 2)
             return TrueDecisions(chosen=problem.solve_all(table), costs=table)
+
+        def solved(x: Any, row: Any) -> Decision:
+            vector = checked_costs(row, self.n_items)
+            return Decision(self._problem(x).solve(vector), vector)
+
         return [
-            Decision(on_example("solve", i, self._problem(x).solve, vector), vector)
-            for i, (x, vector) in enumerate(zip(X, vectors, strict=True))
+            on_example("solve", i, solved, *pair)
+            for i, pair in enumerate(zip(X, costs, strict=True))
         ]
 
-    def _checked_costs(self, i: int, row: Any) -> FloatArray:
-        vector = np.asarray(row, np.float64)
-        if vector.ndim != 1 or self.n_items not in (None, len(vector)):
-            raise TaskError(
-                f"The costs of X[{{sample}}] have shape {vector.shape}; expected "
-                f"({self.n_items or 'n_items'},).",
-                i,
-            )
-        if not np.isfinite(vector).all():
-            bad = int(np.argmin(np.isfinite(vector)))
-            raise TaskError(
-                f"The costs of X[{{sample}}] have {vector[bad]} for item {bad}; leave the input "
-                "out, or fill the cost in.",
-                i,
-            )
-        return vector
-
     def _problem(self, x: Any) -> DecisionProblem:
-        problem = (x.problem if isinstance(x, DecisionInput) else None) or self.problem
+        problem = getattr(x, "problem", None) or self.problem
         if problem is None:
             raise TaskError(
                 f"{shown(x)} has no problem, and neither has the task; give "
@@ -235,10 +223,9 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
 
     def _shared_problem(self, X: Sequence[Any]) -> DecisionProblem | None:
         """Return the problem that all inputs share, or None where one has another."""
-        if isinstance(X, np.ndarray | DecisionInputs):
-            return self.problem
-        is_shared = all(not isinstance(x, DecisionInput) or x.problem is None for x in X)
-        return self.problem if is_shared else None
+        has_same = isinstance(X, np.ndarray | DecisionInputs)
+        has_same = has_same or all(getattr(x, "problem", None) is None for x in X)
+        return self.problem if has_same else None
 
 
 def flat_costs(scores: Mapping[str, Any]) -> FloatArray:
@@ -251,11 +238,10 @@ def check_best(
     costs: FloatArray,
     decisions: FloatArray,
     others: FloatArray,
-    examples: IntArray | None = None,
 ) -> None:
     """Raise TaskError where a decision of the solver is worse than another one.
 
-    ``costs`` are differences of costs.  Row i belongs to example ``examples[i]``, by default to i.
+    ``costs`` are differences of costs.
     """
     i, lead = _first_better(problem, costs, decisions, others)
     if not lead:
@@ -267,7 +253,7 @@ def check_best(
     )
     if not problem.is_feasible(others[i]):
         message = "Y[{sample}] is no decision of its problem; make true outputs by best_decisions."
-    raise TaskError(message, i if examples is None else int(examples[i]))
+    raise TaskError(message, i)
 
 
 def _first_better(
@@ -303,8 +289,7 @@ def _costs_of(y: Decision) -> FloatArray:
 def _table(Y: Sequence[Decision]) -> TrueDecisions:
     """Collect true outputs in two tables."""
     for i, y in enumerate(Y):
-        costs = y.costs if isinstance(y, Decision) else None
-        if costs is None or np.shape(y.chosen) != np.shape(costs):
+        if not isinstance(y, Decision) or np.shape(y.chosen) != np.shape(y.costs):
             raise TaskError(
                 "Y[{sample}] is no Decision with a cost of each item; make true outputs by "
                 "best_decisions.",

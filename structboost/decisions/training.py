@@ -122,7 +122,7 @@ def fit_on_known_decisions(
             for rows in (few, np.setdiff1d(np.arange(n), few)):
                 with examples_numbered(rows):
                     decisions = problem.solve_all(costs[rows])
-                check_best(problem, costs[rows], decisions, best[rows], rows)
+                    check_best(problem, costs[rows], decisions, best[rows])
                 pool.add(decisions)
                 n_solves += len(rows)
                 slack[rows] = _slack(problem, costs[rows], best[rows], decisions)

@@ -255,7 +255,7 @@ program = partial(partial, LinearProgram, [[1.0, 2.0]], [1.0])
         (lambda: AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3), "form a cycle"),
         (lambda: Tour(2), "at least 3 nodes"),
         (lambda: Knapsack([1, -1], 2), "negative"),
-        (lambda: Knapsack([1, 1], [2, 3]), r"weights has shape \(1, 2\); give \(2, 2\)"),
+        (lambda: Knapsack([1, 1], [2, 3]), r"weights has shape \(1, 2\); give \(2, "),
     ],
 )  # fmt: skip
 def test_a_malformed_argument_of_a_problem_is_named(make, message):
