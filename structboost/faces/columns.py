@@ -436,12 +436,15 @@ class Columns:
         Categories of each categorical column, by its index.
     encoding : ColumnEncoding, optional
         Columns that the model has in their place.
+    has_empty_rows : bool
+        Whether a row of a sparse table of training was empty.
     """
 
     n_features: int
     labels: Sequence[Any] | None = None
     categories: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     encoding: ColumnEncoding | None = None
+    has_empty_rows: bool = True
 
     @property
     def names(self) -> list[str] | None:
@@ -467,6 +470,7 @@ class Columns:
             "labels": plain_labels(self.labels),
             "categories": _plain_categories(self.categories),
             "encoding": None if self.encoding is None else self.encoding.to_plain(),
+            "has_empty_rows": self.has_empty_rows,
         }
 
     @classmethod
@@ -484,6 +488,7 @@ class Columns:
                 for f, listed in values["categories"]
             },
             None if encoding is None else ColumnEncoding.from_plain(encoding),
+            values["has_empty_rows"] is not False,
         )
         has_labels = labels is None or (
             isinstance(labels, list)

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from structboost._typing import AnyArray, FloatArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.faces.forms import frame_of, shape_of
 from structboost.validation import (
     TABLE_TYPES,
@@ -23,8 +23,12 @@ from structboost.validation import (
     check_finite,
     first_unusable,
     is_missing,
+    is_whole,
     shown,
 )
+
+# Larger whole numbers are not all numbers of double precision.
+_EXACT = 2**53
 
 
 def validated_numbers(
@@ -106,9 +110,10 @@ def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
     """Convert a table to an array or a sparse array of numbers, with NaN where values are missing.
 
     ``codes`` are numbers that replace columns.  ValueError or TypeError, which names the column, if
-    one does not hold numbers.
+    one does not hold numbers, or whole numbers that double precision would round.
     """
     if sparse.issparse(X):
+        _check_not_rounded(sparse.coo_array(X).data, "X")
         return X
     frame = frame_of(X)
     return _numbers_of_array(X, codes) if frame is None else _numbers_of_frame(X, frame, codes)
@@ -116,6 +121,7 @@ def numbers_of(X: Any, codes: dict[int, FloatArray]) -> Any:
 
 def _numbers_of_array(X: Any, codes: dict[int, FloatArray]) -> Any:
     has_objects = X.dtype.kind in "OSUTmMV"
+    _check_not_rounded(X, "X")
     # scikit-learn names the shape of a matrix and of tables of other dimensions.
     if not (codes or has_objects) or X.ndim != 2 or isinstance(X, np.matrix):
         return X
@@ -166,10 +172,33 @@ def _blocks(X: Any, frame: Any, codes: dict[int, FloatArray]) -> list[tuple[AnyA
     return blocks
 
 
+def empty_rows(X: Any) -> IntArray:
+    """Return the indices of the rows of a sparse table that are 0 everywhere."""
+    entries = sparse.coo_array(X)
+    n_entries = np.bincount(entries.coords[0][entries.data != 0], minlength=entries.shape[0])
+    return np.flatnonzero(n_entries == 0)
+
+
+def _check_not_rounded(values: AnyArray, name: str) -> None:
+    """Raise ValueError if an array has whole numbers that double precision would round."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return
+    if -_EXACT <= int(values.min()) and int(values.max()) <= _EXACT:
+        return
+    for value in values.ravel().tolist():
+        if int(float(value)) != value:
+            raise ValueError(
+                f"{name} holds {value}, a whole number beyond 2**53 that double precision rounds, "
+                "so neighbours would be equal; if it is a label, name its column in "
+                "categorical_features or write strings, else subtract an offset."
+            )
+
+
 def _native(values: AnyArray) -> AnyArray:
     """Return single precision and bytes as they are, other numbers in double precision."""
     if values.dtype in (np.float32, np.uint8):
         return values
+    _check_not_rounded(values, "X")
     return values.astype(np.float64)
 
 
@@ -182,7 +211,7 @@ def _numbers_of_series(column: Any, name: str) -> AnyArray:
     if not is_null.any():
         return _native(np.asarray(column.to_numpy()))
     out = np.full(len(column), np.nan)
-    out[~is_null] = column.drop_nulls().to_numpy()
+    out[~is_null] = _native(np.asarray(column.drop_nulls().to_numpy()))
     return out
 
 
@@ -199,6 +228,8 @@ def _numbers_of_objects(values: Sequence[Any], name: str) -> FloatArray:
                 if isinstance(value, str | bytes):
                     raise ValueError("it is text")
                 out[i] = float(value)
+                if is_whole(value) and int(out[i]) != value:
+                    raise ValueError("double precision rounds it")
             except (TypeError, ValueError, OverflowError) as reason:
                 of = TypeError if isinstance(reason, TypeError) else ValueError
                 raise of(

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, override
+from structboost.errors import warn_user
 from structboost.faces.base import BoostedFace, estimator
 from structboost.faces.columns import (
     FROM_DTYPE,
@@ -26,7 +27,7 @@ from structboost.faces.columns import (
 )
 from structboost.faces.forms import checked_form, frame_of, shape_of
 from structboost.faces.recipe import Recipe
-from structboost.faces.table_numbers import check_width, numbers_of, validated_numbers
+from structboost.faces.table_numbers import check_width, empty_rows, numbers_of, validated_numbers
 from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.registry import members_of, takes_missing, takes_sparse
 from structboost.model.ensemble import Ensemble
@@ -105,6 +106,7 @@ def training_table(
         **{"dtype": TABLE_TYPES, **options},
     )
     table, y = checked if isinstance(checked, tuple) else (checked, None)
+    has_empty_rows = not sparse.issparse(X) or len(empty_rows(X)) > 0
     encoding = None
     if not sparse.issparse(table):
         as_columns = {} if splits else categories
@@ -113,7 +115,7 @@ def training_table(
     return TrainingTable(
         table,
         y,
-        Columns(n_features, labels, categories, encoding),
+        Columns(n_features, labels, categories, encoding, has_empty_rows),
         of_columns,
         tuple(categories) if splits else (),
     )
@@ -128,6 +130,12 @@ def later_table(face: Any, X: Any, **options: Any) -> Any:
         raise ValueError(
             f"X is sparse, and columns {shown(list(columns.categories))} of the training set "
             "hold categories; give a data frame or an array that is not sparse."
+        )
+    if sparse.issparse(X) and not columns.has_empty_rows and len(rows := empty_rows(X)):
+        warn_user(
+            f"X has {len(rows)} of {X.shape[0]} rows that are 0 everywhere, such as row {rows[0]}, "
+            "and training had none; make X as in training, with the same vocabulary.",
+            UserWarning,
         )
     encoding = columns.encoding
     table = validated_numbers(

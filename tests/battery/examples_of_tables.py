@@ -54,6 +54,15 @@ def bad_tables(X):
     yield "two levels", frame.set_axis(pandas.MultiIndex.from_product([["a", "b"], [1, 2]]), axis=1)
     yield "names of texts and numbers", frame.set_axis(["a", 1, "c", "d"], axis=1)
 
+    large = X.astype(np.int64)
+    large[3] = 2**53 + 1
+    for name, table in {
+        "int64": large, "uint64": np.abs(large).astype(np.uint64), "list": large.tolist(),
+        "larger": [[2**70 + 1, 1, 1, 1]] * len(X), "sparse": sparse.csr_array(large),
+        "pandas": pandas.DataFrame(large), "objects": pandas.DataFrame(large).astype(object),
+    }.items():  # fmt: skip
+        yield f"whole numbers that floats merge, {name}", table
+
 
 class Tables(Kind):
     """Faces whose inputs are tables of numbers."""

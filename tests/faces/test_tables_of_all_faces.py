@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas
 import pytest
+from scipy import sparse
 
 from structboost import StructBoostClassifier
 from structboost.errors import ConstantPredictionWarning
@@ -148,6 +149,25 @@ def test_columns_of_unseen_categories_warn_with_the_column(name):
         model.predict(COLOURED.assign(colour=nearly))
     with pytest.warns(UserWarning, match=r"holds 'GREEN', .*'blue', 'green', 'red'"):
         model.decision_function(COLOURED.assign(colour=np.char.upper(COLOUR)))
+
+
+@pytest.mark.parametrize("name", quickly(FACES))
+def test_sparse_rows_of_zeros_warn_if_training_had_none(name, tmp_path):
+    table = sparse.csr_array(np.column_stack((TABLE, np.ones(N))))
+    other = table.copy()
+    # Zeros that are stored are zeros, too.
+    other.data[np.repeat(np.arange(N) % 3 == 0, np.diff(other.indptr))] = 0.0
+    model = fitted(name, table)
+    model.save(tmp_path / "model")
+    for same in (model, type(model).load(tmp_path / "model")):
+        with pytest.warns(UserWarning, match=rf"X has 20 of {N} rows that are 0 everywhere"):
+            same.predict(other)
+    used = fitted(name, other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(table)
+        model.predict(other.toarray())
+        used.predict(other)
 
 
 def test_too_many_texts_that_are_numbers_have_the_remedy_for_numbers():
