@@ -199,11 +199,13 @@ def alpha_expansion_labels(
     if n_labels == 2:
         return least_energy_labels(energies, pairs, costs, costs).astype(np.int64)
     moves = _Moves(energies, pairs, costs, owners)
-    best = moves.best_single_labels()
+    totals = np.zeros((moves.n_graphs, n_labels))
+    np.add.at(totals, owners, energies)
+    best = np.argmin(totals, axis=1)[owners]  # the best label for each graph as a whole
     least = moves.by_graph(best)
     for start in (best, np.argmin(energies, axis=1)):
         for order in (range(n_labels), range(n_labels - 1, -1, -1)):
-            labels = _expanded(moves, start, order)
+            labels = moves.descend(start, order)
             reached = moves.by_graph(labels)
             best = np.where((reached < least)[owners], labels, best)
             least = np.minimum(least, reached)
@@ -223,23 +225,6 @@ def expanded_once(
     return labels
 
 
-def _expanded(moves: _Moves, start: IntArray, order: Sequence[int]) -> IntArray:
-    """Expand the labels in turn until no move improves."""
-    labels, energies = start.copy(), moves.by_graph(start)
-    # A graph that no other label has changed since a label was expanded gains nothing by expanding
-    # it again.
-    pending = np.ones((len(order), moves.n_graphs), np.bool_)
-    for move in range(_MAX_SWEEPS * len(order)):
-        alpha = order[move % len(order)]
-        if pending[alpha].any():
-            changed = moves.expand(labels, energies, alpha, pending[alpha])
-            pending[:, changed] = True
-            pending[alpha] = False
-        elif not pending.any():
-            break
-    return labels
-
-
 class _Moves:
     """Expansion moves on one or more graphs."""
 
@@ -250,14 +235,8 @@ class _Moves:
         self.n_graphs = int(graphs.max()) + 1
         n = len(energies)
         # Most that a node could save by a change of its label: every one of its edges.
-        ends = [np.bincount(end, weights, n) for end in edges.T]
-        self.reach = np.asarray(ends[0] + ends[1], np.float64)
-
-    def best_single_labels(self) -> IntArray:
-        """Choose the best label for each graph as a whole."""
-        totals = np.zeros((self.n_graphs, self.energies.shape[1]))
-        np.add.at(totals, self.graphs, self.energies)
-        return np.asarray(np.argmin(totals, axis=1)[self.graphs], np.int64)
+        first, second = (np.bincount(end, weights, n) for end in edges.T)
+        self.reach = np.asarray(first + second, np.float64)
 
     def by_graph(self, labels: IntArray) -> FloatArray:
         """Compute the energy of each graph."""
@@ -265,6 +244,22 @@ class _Moves:
         cut = labels[self.edges[:, 0]] != labels[self.edges[:, 1]]
         paid = np.bincount(self.graphs[self.edges[cut, 0]], self.weights[cut], self.n_graphs)
         return np.asarray(np.bincount(self.graphs, of_nodes, self.n_graphs) + paid, np.float64)
+
+    def descend(self, start: IntArray, order: Sequence[int]) -> IntArray:
+        """Expand the labels in turn until no move improves."""
+        labels, energies = start.copy(), self.by_graph(start)
+        # A graph that no other label has changed since a label was expanded gains nothing by
+        # expanding it again.
+        pending = np.ones((len(order), self.n_graphs), np.bool_)
+        for move in range(_MAX_SWEEPS * len(order)):
+            alpha = order[move % len(order)]
+            if pending[alpha].any():
+                changed = self.expand(labels, energies, alpha, pending[alpha])
+                pending[:, changed] = True
+                pending[alpha] = False
+            elif not pending.any():
+                break
+        return labels
 
     def expand(
         self, labels: IntArray, energies: FloatArray, alpha: int, graphs: BoolArray
@@ -309,23 +304,22 @@ def _move_graph(
     for i in range(len(nodes)):
         terminal[i, 0] = energies[nodes[i], labels[nodes[i]]]
         terminal[i, 1] = energies[nodes[i], alpha]
-    n_edges = len(edges)
-    inner = np.empty((n_edges, 2), np.int64)
-    forward, backward = np.empty(n_edges), np.empty(n_edges)
+    inner = np.empty(edges.shape, np.int64)
+    forward, backward = np.empty(len(edges)), np.empty(len(edges))
     count = 0
-    for e in range(n_edges):
+    for e in range(len(edges)):
         p, q = edges[e]
         i, j = places[p], places[q]
+        if i < 0 and j < 0:
+            continue
+        first, differ = i if i >= 0 else j, labels[p] != labels[q]
+        if differ:
+            terminal[first, 0] += weights[e]
         if i >= 0 and j >= 0:
-            differ = labels[p] != labels[q]
             inner[count] = i, j
             forward[count] = 0.0 if differ else weights[e]
             backward[count] = weights[e]
             count += 1
-            if differ:
-                terminal[i, 0] += weights[e]
-        elif i >= 0 or j >= 0:
-            k, there = (i, labels[q]) if i >= 0 else (j, labels[p])
-            terminal[k, 0] += weights[e] * (labels[nodes[k]] != there)
-            terminal[k, 1] += weights[e] * (there != alpha)
+        elif labels[p if i < 0 else q] != alpha:
+            terminal[first, 1] += weights[e]
     return terminal, inner[:count], forward[:count], backward[:count]

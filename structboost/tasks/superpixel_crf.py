@@ -223,7 +223,7 @@ class SuperpixelCRFTask(Task, Searches, Decomposes, Lists, Separates, Validates)
         truths = [self._truth(y, x, i) for i, (x, y) in enumerate(zip(X, Y, strict=True))]
         true, areas = (np.concatenate(column) for column in zip(*truths, strict=True))
         sizes = np.array([x.n_superpixels for x in X])
-        owners = np.repeat(np.arange(len(X)), sizes)
+        owners, bounds = np.repeat(np.arange(len(X)), sizes), np.arange(len(X) + 1)
         energies = _minus_loss(scores.rows["node"].reshape(-1, self.n_labels), true, areas)
         if self.pairwise:
             edges = np.concatenate(
@@ -236,14 +236,14 @@ class SuperpixelCRFTask(Task, Searches, Decomposes, Lists, Separates, Validates)
         # The true part, of weight -1, leaves, and the other one enters.
         first = wrong * self.n_labels
         differences = {"node": exchange((first + true[wrong], first + labels[wrong]), value=-1.0)}
-        indptr = {"node": _starts(np.repeat(owners[wrong], 2), len(X))}
+        indptr = {"node": np.searchsorted(np.repeat(owners[wrong], 2), bounds)}
         if self.pairwise:
             change = _differ(labels, edges).astype(np.float64) - _differ(true, edges)
             changed = np.flatnonzero(change)
             differences["edge"] = SparseFeature(
                 changed, np.zeros(len(changed), np.int64), change[changed]
             )
-            indptr["edge"] = _starts(owners[edges[changed, 0]], len(X))
+            indptr["edge"] = np.searchsorted(owners[edges[changed, 0]], bounds)
         losses = np.bincount(owners[wrong], areas[wrong], len(X)).astype(np.float64)
         return Separation(losses, differences, indptr)
 
@@ -272,8 +272,3 @@ def _minus_loss(energies: FloatArray, true: Labels, areas: FloatArray) -> FloatA
     out = energies.copy()
     out[np.arange(len(true)), true] += areas
     return out
-
-
-def _starts(owners: IntArray, n: int) -> IntArray:
-    """Return the first entry of each example, and the end of the last."""
-    return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=n)))).astype(np.int64)
