@@ -159,7 +159,7 @@ def _crf(settings, graphs, test_graphs, train, test, seed):
     data = (graphs, train.counts)
     choice = tuned(*data, settings, CANDIDATES, seed, train.photographs)
     trainer, seconds = cpu_timed(fit_crf, *data, choice.settings, choice.C, train.photographs)
-    model = CRFModel.of(trainer)
+    model = CRFModel(trainer.model_)
     model.labels_and_costs(test_graphs[0])  # compiled before the clock
     pairs = list(zip(test_graphs, test.drawn, strict=True))
     labels, argmax_seconds = cpu_timed(lambda: [model.labels_and_costs(*p)[0] for p in pairs])

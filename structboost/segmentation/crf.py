@@ -24,7 +24,6 @@ from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
-from structboost.runtime.called_class import described
 from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.descriptors import (
     N_OF_PLACE,
@@ -111,11 +110,10 @@ def unary_potentials(
     odds = log_odds(log_probabilities)
     probabilities = combine(log_probabilities)
     if odds.shape[2] == 2:
-        evidence, blocks = odds[:, :, 1], [odds[:, :, 1], probabilities[:, 1:]]
+        blocks = [odds[:, :, 1], probabilities[:, 1:]]
         if appearance:
-            around = surroundings(image, probabilities)[:, :, 1]
-            blocks.insert(1, neighbour_means(image, evidence, 2))
-            blocks += [around, place_and_colour(image)]
+            blocks.insert(1, neighbour_means(image, blocks[0], 2))
+            blocks += [surroundings(image, probabilities)[:, :, 1], place_and_colour(image)]
         return -np.hstack(blocks)[:, None, :]
     around = surroundings(image, probabilities)
     return -np.concatenate((odds, probabilities[:, None, :], around), axis=1).transpose(0, 2, 1)
@@ -187,49 +185,38 @@ def true_labels(counts: IntArray) -> tuple[TrueLabels, BoolArray]:
 
 def _likeness(differences: AnyArray) -> FloatArray:
     """Compute a likeness that is 1 without a difference and falls with it."""
-    mean = float(differences.mean()) if len(differences) else 0.0
+    mean = differences.mean() if len(differences) else 0.0
     return np.asarray(np.exp(-differences / (mean + _FLAT)), np.float64)
 
 
 _LOG_FACTORS = (-7.0, 7.0)
-_NODE, _EDGE = "node", "edge"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class CRFModel:
     """Model of the energies (22) of images, with their minima.
 
     Attributes
     ----------
-    n_labels : int
     model : Ensemble
         Kinds of parts are ``node`` and, unless edges were left out, ``edge``.
     """
 
     schema: ClassVar[Mapping[str, Array]] = {"ensemble": Array("uint8", ("n_bytes",))}
 
-    n_labels: int
     model: Ensemble
-
-    def __repr__(self) -> str:
-        return described(self)
-
-    @classmethod
-    def of(cls, trainer: Trainer) -> CRFModel:
-        """Build the energies of a trainer of :class:`structboost.tasks.SuperpixelCRFTask`."""
-        return cls(trainer.task.n_labels, trainer.model_)  # type: ignore[attr-defined]
 
     def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
         """Compute the energies of labels, shape (n_superpixels, n_labels), and of edges.
 
         An edge has its cost if its ends have different labels.
         """
-        rows, edges = graph.potentials.reshape(-1, graph.potentials.shape[2]), graph.edge_potentials
-        costs = np.zeros(len(edges))
+        (n, n_labels, n_unary), edges = graph.potentials.shape, graph.edge_potentials
+        rows, costs = graph.potentials.reshape(-1, n_unary), np.zeros(len(edges))
         with one_blas_thread():
-            nodes = self.model.scorer(_NODE).raw_scores(rows).reshape(-1, self.n_labels)
-            if _EDGE in self.model.members and len(edges):
-                costs = self.model.scorer(_EDGE).raw_scores(edges)[:, 0]
+            nodes = self.model.scorer("node").raw_scores(rows).reshape(n, n_labels)
+            if "edge" in self.model.members and len(edges):
+                costs = self.model.scorer("edge").raw_scores(edges)[:, 0]
         return nodes, np.maximum(costs, 0.0)  # sums of steps may be negative by rounding
 
     def labels_and_costs(
@@ -264,9 +251,7 @@ class CRFModel:
         return {"ensemble": np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
 
     @classmethod
-    def from_arrays(
-        cls, n_labels: int, arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]
-    ) -> CRFModel:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
         ModelFileError or DamagedFileError if the ensemble is damaged, or is not of superpixels and
@@ -277,11 +262,11 @@ class CRFModel:
                 *FORMAT.from_bytes(arrays["ensemble"].tobytes(), "crf/ensemble")
             )
         widths = {kind: member.n_features for kind, member in model.members.items()}
-        if _NODE not in widths or not widths.items() <= sizes.items():
+        if "node" not in widths or not widths.items() <= sizes.items():
             raise DamagedFileError("the ensemble of its energies is of other potentials")
         if any(kind.n_channels != 1 for kind in model.kinds.values()):
             raise DamagedFileError("the ensemble of its energies has several scores")
-        return cls(n_labels, model)
+        return cls(model)
 
 
 def conditional_costs(
@@ -294,7 +279,7 @@ def conditional_costs(
     agreeing = np.zeros_like(nodes)
     for here, there in (edges.T, edges.T[::-1]):
         np.add.at(agreeing, (here, labels[there]), weights)
-    return np.asarray(nodes - agreeing, np.float64)
+    return nodes - agreeing
 
 
 def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]) -> float:
@@ -302,9 +287,8 @@ def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]
 
     Each image has energies and pixels of each class, shape (n_superpixels, n_labels).
     """
-    energies = np.concatenate(costs)
-    weights = np.concatenate(counts).astype(np.float64)
-    weights /= max(weights.sum(), 1.0)
+    energies, pixels = np.concatenate(costs), np.concatenate(counts)
+    weights = pixels / max(pixels.sum(), 1.0)
 
     def loss(log_factor: float) -> float:
         return -float((weights * log_softmax(-np.exp(log_factor) * energies, axis=1)).sum())
@@ -444,7 +428,7 @@ def linear_function(
     n_folds = int(folds.max()) + 1
     learned: list[dict[str, Any]] = []
     for fold in range(n_folds):
-        chosen = np.flatnonzero((folds != fold) | (n_folds == 1)).tolist()
+        chosen = np.flatnonzero((folds != fold) | (n_folds == 1))
         # If the fold has all edges, the weights of edges are 0, as there is nothing to learn from.
         has_edges = task.pairwise and any(len(X[i].edges) for i in chosen)
         svm = StructuredSVM(
@@ -511,27 +495,26 @@ def tuned(
     fold_of = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
 
     def search(settings: CRFSettings) -> Path:
-        parts: list[tuple[list[int], tuple[Any, Any, CRFSettings], list[int], Any]] = []
+        folds: list[tuple[IntArray, Callable[..., Trainer]]] = []
         for fold in np.unique(fold_of):
-            chosen, held = (
-                np.flatnonzero(part).tolist() for part in (fold_of != fold, fold_of == fold)
-            )
+            held, chosen = np.flatnonzero(fold_of == fold), np.flatnonzero(fold_of != fold)
             images = [graphs[i] for i in chosen], [counts[i] for i in chosen], settings
-            inside = group_of[chosen].tolist()
-            parts.append((held, images, inside, linear_function(*images, inside)))
+            shared = {"groups": group_of[chosen].tolist()}
+            linear = linear_function(*images, **shared)
+            folds.append((held, partial(fit_crf, *images, linear=linear, **shared)))
 
         def fit(C: float) -> Trial:
             """Measure a C on all images, each labelled by a model of other folds."""
             labels: list[Any] = [None] * len(graphs)
             measured = []
-            for held, images, inside, linear in parts:
-                trainer = uninterrupted(partial(fit_crf, *images, C, inside, linear))
+            for held, train in folds:
+                trainer = uninterrupted(partial(train, C=C))
                 report()
-                at, pixels = [graphs[i] for i in held], [counts[i] for i in held]
-                for i, graph in zip(held, at, strict=True):
-                    (labels[i],) = trainer.predict([graph])
-                if any(count.any() for count in pixels):
-                    _, X, Y, _ = _training_set(at, pixels, settings, None)
+                for i in held:
+                    (labels[i],) = trainer.predict([graphs[i]])
+                pixels = [counts[i] for i in held]
+                if np.concatenate(pixels).any():
+                    _, X, Y, _ = _training_set([graphs[i] for i in held], pixels, settings, None)
                     fold = Fold([], [], None, X, Y)
                     measured.append(
                         measured_model(trainer.task, fold, trainer.model_, scaled_hinge)
@@ -550,8 +533,7 @@ def tuned(
         linear = search(replace(settings, learner=SSVM, tol=_LINEAR_TOL))
         settings = replace(settings, linear_C=linear.value)
     path = search(settings)
-    scores = {record["C"]: record["score"] for record in path.records}
-    return Tuned(settings, path.value, scores)
+    return Tuned(settings, path.value, {record["C"]: record["score"] for record in path.records})
 
 
 def fit_tuned(
@@ -577,13 +559,15 @@ def fit_tuned(
         Each C that was tried with its mean IoU, ascending; empty where the user set C.
     """
     scores: dict[float, float] = {}
+    groups = range(len(graphs)) if groups is None else groups
     if C is None:
-        chosen = images_of_search(len(graphs), groups, random_state)
-        part_groups = None if groups is None else [groups[i] for i in chosen]
-        part = [graphs[i] for i in chosen], [counts[i] for i in chosen]
+        chosen = images_of_search(groups, random_state)
+        some_graphs, some_counts, some_groups = (
+            [values[i] for i in chosen] for values in (graphs, counts, groups)
+        )
         with ProgressLine(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
             settings, C, scores = tuned(
-                *part, settings, random_state=random_state, groups=part_groups, report=line.step
+                some_graphs, some_counts, settings, None, random_state, some_groups, line.step
             )
     with ProgressLine("linear function of the CRF", 1, verbose) as line:
         linear = linear_function(graphs, counts, settings, groups)
@@ -594,13 +578,12 @@ def fit_tuned(
     return trainer, float(C), sorted(scores.items())
 
 
-def images_of_search(n_images: int, groups: Groups, random_state: int) -> list[int]:
+def images_of_search(groups: Sequence[int], random_state: int) -> list[int]:
     """Draw the images on which C is chosen, about a hundred, in whole groups."""
-    group_of = np.arange(n_images) if groups is None else np.asarray(groups)
-    sizes = np.bincount(group_of)
+    sizes = np.bincount(groups)
     order = np.random.default_rng(random_state).permutation(len(sizes))
     before = np.cumsum(sizes[order]) - sizes[order]
-    return np.flatnonzero(np.isin(group_of, order[before < _SEARCHED])).tolist()
+    return np.flatnonzero(np.isin(groups, order[before < _SEARCHED])).tolist()
 
 
 def superpixel_scores(counts: Counts, labels: Sequence[Any]) -> SegmentationScores:

@@ -17,14 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import matmul
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import joblib
 import numpy as np
 import scipy.fft
 import scipy.sparse
-from numpy.typing import NDArray
 from skimage.feature import local_binary_pattern
 from skimage.measure import label as connected_regions
 from skimage.segmentation import slic
@@ -188,24 +187,6 @@ _COMPACTNESS = 20.0
 _SMOOTHING = 1.0
 
 
-class Adjacency(NamedTuple):
-    """Pairs of superpixels that touch.
-
-    Attributes
-    ----------
-    edges : ndarray of int64, shape (n_edges, 2)
-        Lower index first, each pair once, in lexicographic order.
-    boundaries : ndarray of float64, shape (n_edges,)
-        Shared boundary length, in pairs of 4-neighbours of which each has one pixel.
-    contrasts : ndarray of float32, shape (n_edges,)
-        Mean distance of the values of these pairs.
-    """
-
-    edges: IntArray
-    boundaries: FloatArray
-    contrasts: SingleArray
-
-
 def superpixels(image: ByteArray, n_segments: int = 300) -> ShortArray:
     """Compute SLIC superpixels of an RGB image, with indices 0..n-1 of connected ones.
 
@@ -231,10 +212,19 @@ def checked_superpixels(values: Any, shape: tuple[int, ...]) -> ShortArray:
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
 
 
-def adjacency(labels: ShortArray, values: AnyArray) -> Adjacency:
+def adjacency(labels: ShortArray, values: AnyArray) -> tuple[IntArray, FloatArray, SingleArray]:
     """Find which superpixels touch, along how many pixels, and with which step of values.
 
     ``labels`` are indices 0..n-1, and ``values`` planes of the same height and width.
+
+    Returns
+    -------
+    edges : ndarray of int64, shape (n_edges, 2)
+        Lower index first, each pair once, in lexicographic order.
+    boundaries : ndarray of float64, shape (n_edges,)
+        Shared boundary length, in pairs of 4-neighbours of which each has one pixel.
+    contrasts : ndarray of float32, shape (n_edges,)
+        Mean distance of the values of these pairs.
     """
     n = int(labels.max()) + 1
     keys, steps = [], []
@@ -246,7 +236,7 @@ def adjacency(labels: ShortArray, values: AnyArray) -> Adjacency:
     pairs, places, counts = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
     sums = np.bincount(places, np.concatenate(steps), len(pairs))
     edges = np.column_stack((pairs // n, pairs % n))
-    return Adjacency(edges, counts.astype(np.float64), (sums / counts).astype(np.float32))
+    return edges, counts.astype(np.float64), (sums / counts).astype(np.float32)
 
 
 def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array:
@@ -277,7 +267,7 @@ def label_counts(labels: ShortArray, mask: ByteArray, n_labels: int) -> IntArray
     n = int(labels.max()) + 1
     is_labelled = mask < n_labels
     keys = labels[is_labelled].astype(np.int64) * n_labels + mask[is_labelled]
-    return np.asarray(np.bincount(keys, minlength=n * n_labels).reshape(n, n_labels), np.int64)
+    return np.bincount(keys, minlength=n * n_labels).reshape(n, n_labels)
 
 
 OWN = "own"  # name of a user's features among those of an image
@@ -367,53 +357,61 @@ class DescribedImage:
 
 
 def describe(
-    image: ByteArray, n_segments: int = 300, labels: ShortArray | None = None
+    image: Photograph,
+    n_segments: int = 300,
+    own_superpixels: Callable[[Photograph], Any] | None = None,
+    own_features: Callable[[Photograph, ShortArray], Any] | None = None,
 ) -> DescribedImage:
     """Compute the superpixels of an RGB image, which of them touch, and their features.
 
-    See section 4.5 of StructBoost.  There are about ``n_segments`` superpixels, unless ``labels``
-    are superpixels in place of SLIC's, numbered from 0.
+    See section 4.5 of StructBoost.  There are about ``n_segments`` superpixels, unless
+    ``own_superpixels(image)`` returns them in place of SLIC.  ``own_features(image, labels)``
+    returns rows of a user's features of the superpixels.
     """
     image = np.ascontiguousarray(image)
-    labels = superpixels(image, n_segments) if labels is None else labels
+    if own_superpixels is None:
+        labels = superpixels(image, n_segments)
+    else:
+        labels = checked_superpixels(own_superpixels(image), image.shape)
     height, width = labels.shape
     yx = np.indices(labels.shape).transpose(1, 2, 0)
     centres = region_means(labels, yx)[:, ::-1]
     luv = np.asarray(cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2Luv), np.float32)
     grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
-    gradients = integral(gradient_planes(grey))
-    points, descriptors = _point_descriptors(labels, gradients)
-    return DescribedImage(
-        labels=labels,
-        sizes=np.bincount(labels.ravel()),
-        positions=((centres + 0.5) / [width, height]).astype(np.float32),
-        colours=region_means(labels, luv).astype(np.float32),
-        **adjacency(labels, luv)._asdict(),
-        features=_features(image, grey, luv, labels, gradients, centres),
-        points=points,
-        point_descriptors=descriptors,
+    gradients, patterns, energies = (
+        integral(planes(grey)) for planes in (gradient_planes, pattern_planes, gabor_planes)
     )
-
-
-def _features(
-    image: ByteArray,
-    grey: ByteArray,
-    luv: AnyArray,
-    labels: ShortArray,
-    gradients: FloatArray,
-    centres: FloatArray,
-) -> dict[str, NDArray[np.float16]]:
-    """Compute the groups of features that need no codebook."""
-    patterns = integral(pattern_planes(grey))
-    energies = integral(gabor_planes(grey))
-    scale = max(labels.shape) / _REFERENCE_SIDE
     groups = {"colour": _colour_features(image, luv, labels)}
     for size in PATCH_SIZES:
-        side = size * scale
+        side = size * (max(labels.shape) / _REFERENCE_SIDE)
         groups[f"hog_{size}"] = normalised(patch_cells(gradients, centres, side, _GRID))
         groups[f"lbp_{size}"] = patch_cells(patterns, centres, side, _GRID)
         groups[f"gist_{size}"] = patch_cells(energies, centres, side, _GIST_GRID)
-    return {name: rows.astype(np.float16) for name, rows in groups.items()}
+    features: dict[str, AnyArray] = {name: rows.astype(np.float16) for name, rows in groups.items()}
+    if own_features is not None:
+        features[OWN] = _checked_features(own_features(image, labels), len(centres))
+    return DescribedImage(
+        labels,
+        np.bincount(labels.ravel()),
+        ((centres + 0.5) / [width, height]).astype(np.float32),
+        region_means(labels, luv).astype(np.float32),
+        *adjacency(labels, luv),
+        features,
+        *_point_descriptors(labels, gradients),
+    )
+
+
+def _checked_features(values: Any, n: int) -> SingleArray:
+    """Return the rows of a user's function, or raise ValueError unless each is finite."""
+    rows = np.asarray(values, np.float32)
+    if rows.ndim != 2 or len(rows) != n:
+        raise ValueError(
+            f"features(image, labels) returned shape {rows.shape} for {n} superpixels; give one "
+            "row for each."
+        )
+    if not np.isfinite(rows).all():
+        raise ValueError("features(image, labels) returned numbers that are not finite.")
+    return rows
 
 
 def _colour_features(image: ByteArray, luv: AnyArray, labels: ShortArray) -> AnyArray:
@@ -438,11 +436,9 @@ def _point_descriptors(labels: ShortArray, gradients: FloatArray) -> tuple[IntAr
     step = max(1, round(_WORD_STEP * scale))
     ys, xs = (np.arange(min(step // 2, size - 1), size, step) for size in (height, width))
     grid = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
-    cells = patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID)
-    rows = normalised(cells)
-    return labels[grid[:, 1], grid[:, 0]].astype(np.int64), np.minimum(rows * 512, 255).astype(
-        np.uint8
-    )
+    rows = normalised(patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID))
+    descriptors = np.minimum(rows * 512, 255).astype(np.uint8)
+    return labels[grid[:, 1], grid[:, 0]].astype(np.int64), descriptors
 
 
 def learn_codebook(
@@ -566,52 +562,9 @@ def squared_distances(rows: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0))
 
 
-@dataclass(frozen=True)
-class Describing:
-    """Settings for describing photographs.
-
-    Attributes
-    ----------
-    n_segments : int
-        Approximate number of superpixels.
-    superpixels : callable, optional
-        ``superpixels(image)`` returns the superpixels, in place of SLIC.
-    features : callable, optional
-        ``features(image, labels)`` returns rows of a user's features of the superpixels.
-    """
-
-    n_segments: int
-    superpixels: Callable[[Photograph], Any] | None = None
-    features: Callable[[Photograph, ShortArray], Any] | None = None
-
-    def __call__(self, image: Photograph, name: str = "image") -> DescribedImage:
-        """Describe an image, whose name stands in errors of a user's functions."""
-        try:
-            labels = None
-            if self.superpixels is not None:
-                labels = checked_superpixels(self.superpixels(image), image.shape)
-            described = describe(image, self.n_segments, labels)
-            if self.features is not None:
-                rows = np.asarray(self.features(image, described.labels), np.float32)
-                if rows.ndim != 2 or len(rows) != described.n_superpixels:
-                    raise ValueError(
-                        f"features(image, labels) returned shape {rows.shape} for "
-                        f"{described.n_superpixels} superpixels; give one row for each."
-                    )
-                if not np.isfinite(rows).all():
-                    raise ValueError(
-                        "features(image, labels) returned numbers that are not finite."
-                    )
-                described.features[OWN] = rows
-        except Exception as error:
-            error.add_note(f"Raised for {name}.")
-            raise
-        return described
-
-
 def stored_images(
     images: Sequence[Photograph],
-    describing: Describing,
+    describing: Callable[[Photograph], DescribedImage],
     folder: str,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -631,5 +584,11 @@ def stored_images(
     return ReadWhenUsed(files, joblib.load)
 
 
-def _store(describing: Describing, image: Photograph, index: int, file: str) -> None:
-    joblib.dump(describing(image, f"images[{index}]"), file)
+def _store(
+    describing: Callable[[Photograph], DescribedImage], image: Photograph, index: int, file: str
+) -> None:
+    try:
+        joblib.dump(describing(image), file)
+    except Exception as error:
+        error.add_note(f"Raised for images[{index}].")
+        raise

@@ -48,13 +48,13 @@ from structboost.vision.images import (
     shrink_to,
 )
 
-NOTHING, OBJECT, BACKGROUND = 0, 1, 2
+OBJECT, BACKGROUND = 1, 2
 # Bound on log-odds; the CRF learns their scale.
 _MOST = 13.0
 
 
 def scribbled_labels(
-    image: DescribedImage, scribbles: Mask, name: str = "scribbles", *, of_both_kinds: bool = True
+    image: DescribedImage, scribbles: Mask, *, of_both_kinds: bool = True
 ) -> IntArray:
     """Return the label of the strokes on each superpixel, -1 without a stroke.
 
@@ -62,20 +62,20 @@ def scribbled_labels(
     as 1 and 2.  Of two kinds of strokes the longer one counts.  ImageFileError if they hold other
     values or, with ``of_both_kinds``, only one kind.
     """
-    return _labels_of(_counts_of_strokes(image.labels, scribbles, name, of_both_kinds))
+    return _labels_of(_counts_of_strokes(image.labels, scribbles, of_both_kinds))
 
 
 def _counts_of_strokes(
-    labels: ShortArray, scribbles: Mask, name: str, of_both_kinds: bool = True
+    labels: ShortArray, scribbles: Mask, of_both_kinds: bool = True
 ) -> list[IntArray]:
     """Count the pixels of strokes in each superpixel, of the background and of the object."""
     values = set(np.unique(scribbles).tolist())
-    if not values <= {NOTHING, OBJECT, BACKGROUND}:
+    if not values <= {0, OBJECT, BACKGROUND}:
         raise ImageFileError(
-            f"{name} holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background."
+            f"scribbles holds the values {sorted(values)}; give 0 nothing, 1 object, 2 background."
         )
     if of_both_kinds and not {OBJECT, BACKGROUND} <= values:
-        raise ImageFileError(f"{name} needs strokes on the object (1) and on the background (2).")
+        raise ImageFileError("scribbles needs strokes on the object (1) and on the background (2).")
     n = int(labels.max()) + 1
     return [np.bincount(labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
 
@@ -85,15 +85,13 @@ def _labels_of(counts: list[IntArray]) -> IntArray:
     return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
 
 
-def resized_strokes(
-    strokes: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...], name: str
-) -> Mask:
+def resized_strokes(strokes: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...]) -> Mask:
     """Resize scribbles to the size of a shrunk image.
 
     No stroke is lost, and a pixel under both kinds is the object.
     """
-    scribbles = mask_of(strokes, name)
-    check_one_size("the image", image_shape, name, scribbles.shape)
+    scribbles = mask_of(strokes, "scribbles")
+    check_one_size("the image", image_shape, "scribbles", scribbles.shape)
     if scribbles.shape == shape:
         return scribbles
     out = np.zeros(shape, np.uint8)
@@ -262,19 +260,19 @@ class StrokeSegmenter(Described):
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
         lab = np.asarray(cv2.GaussianBlur(lab, (0, 0), _BLUR))
         labels = superpixels(small, self.n_segments)
-        touching = adjacency(labels, lab)
+        edges, boundaries, steps = adjacency(labels, lab)
         colours = region_means(labels, lab)
 
-        contrasts = touching.contrasts.astype(np.float64) ** 2
+        contrasts = steps.astype(np.float64) ** 2
         likeness = np.exp(-contrasts / (2 * contrasts.mean() + 1e-6)) if len(contrasts) else 0.0
-        lengths = touching.boundaries / max(touching.boundaries.sum() / max(len(contrasts), 1), 1.0)
+        lengths = boundaries / max(boundaries.sum() / max(len(contrasts), 1), 1.0)
         return PreparedImage(
             (pixels.shape[0], pixels.shape[1]),
             labels,
             np.bincount(labels.ravel()),
             np.exp(-squared_distances(colours) / (2 * _KERNEL**2)).astype(np.float32),
-            _paths(touching.edges, colours, _STEP),
-            touching.edges,
+            _paths(edges, colours, _STEP),
+            edges,
             lengths * (likeness + _SMOOTH),
         )
 
@@ -304,8 +302,8 @@ class StrokeSegmenter(Described):
 
 def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:
     """Compute the label of each superpixel, 1 for the object."""
-    drawn = resized_strokes(scribbles, image.shape, image.labels.shape, "scribbles")
-    counts = _counts_of_strokes(image.labels, drawn, "scribbles")
+    drawn = resized_strokes(scribbles, image.shape, image.labels.shape)
+    counts = _counts_of_strokes(image.labels, drawn)
     fixed, strokes = _labels_of(counts), [_fractions(count) for count in counts]
     paths = [np.minimum(_distances(image.paths, fixed == v), 1e12) for v in (0, 1)]
     nearer = (paths[0] - paths[1]) / (np.minimum(paths[0] + paths[1], 1e12) + 1e-9)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
@@ -58,7 +59,7 @@ from structboost.segmentation.descriptors import (
     GROUP_WIDTHS,
     WORD_WIDTH,
     DescribedImage,
-    Describing,
+    describe,
     label_counts,
     stored_images,
 )
@@ -233,7 +234,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             raise ValueError(f"{n} image is too few to train on; give at least 2, better 20.")
         # Parameters may change later.
         self.sizes_, verbose = (self.n_segments, self.longest), bool(self.verbose)
-        indices = None
+        indices: Sequence[int] = range(n)
         if groups is not None:
             indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
             if len(indices) != n or max(indices) == 0:
@@ -394,9 +395,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             values["validation_"] = [(float(C), float(score)) for C, score in header["validation_"]]
             values["history_"] = [dict(record) for record in header["history_"]]
             values["scale_"] = PotentialScale(**below("scale/", arrays))
-            values["crf_model_"] = CRFModel.from_arrays(
-                header["n_labels_"], below("crf/", arrays), sizes
-            )
+            values["crf_model_"] = CRFModel.from_arrays(below("crf/", arrays), sizes)
             by_group = {
                 group: [
                     kind.from_arrays(below(f"{group}/{fold}/", arrays), header["n_labels_"])
@@ -418,27 +417,26 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         self,
         images: Sequence[DescribedImage],
         counts: Sequence[IntArray],
-        groups: Sequence[int] | None,
+        groups: Sequence[int],
     ) -> None:
-        settings: dict[str, Any] = {"random_state": self.random_state, "groups": groups}
-        settings["verbose"] = verbose = bool(self.verbose)
+        verbose = bool(self.verbose)
+        settings: Any = {"random_state": self.random_state, "groups": groups, "verbose": verbose}
         self.classifiers_, log_probabilities = fit_unaries(
             images, counts, self.unaries, n_jobs=self.n_jobs, **settings
         )
         with ProgressLine("potentials", len(images), verbose) as line:
-            geometries = []
-            for image in images:
-                geometries.append(image.geometry())
+            pairs = []
+            for image, of_image in zip(images, log_probabilities, strict=True):
+                pairs.append((image.geometry(), of_image))
                 line.step()
-            pairs = list(zip(geometries, log_probabilities, strict=True))
             self.scale_ = PotentialScale.of(
                 [unary_potentials(*pair) for pair in pairs[:: -(-len(pairs) // _SCALED)]]
             )
             graphs = [superpixel_graph(*pair, self.scale_) for pair in pairs]
         trainer, self.C_, self.validation_ = fit_tuned(graphs, counts, self.crf, self.C, **settings)
         self.history_, self.interrupted_ = list(trainer.history_), trainer.interrupted_
-        self.crf_model_ = CRFModel.of(trainer)
-        some = images_of_search(len(graphs), groups, self.random_state)
+        self.crf_model_ = CRFModel(trainer.model_)
+        some = images_of_search(groups, self.random_state)
         costs = [self.crf_model_.labels_and_costs(graphs[i])[1] for i in some]
         self.sharpness_ = calibrated_sharpness(costs, [counts[i] for i in some])
 
@@ -454,8 +452,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                     f"{self.n_labels_} classes; leave it out, or train a model of one class "
                     "against the others (LabelMap(foreground=...), --foreground)."
                 )
-            shape = described.labels.shape
-            strokes = resized_strokes(scribbles, pixels.shape, shape, "scribbles")
+            strokes = resized_strokes(scribbles, pixels.shape, described.labels.shape)
             fixed = scribbled_labels(described, strokes, of_both_kinds=False)
         with one_blas_thread():
             log_probabilities: FloatArray = self.classifiers_.log_probabilities(described)
@@ -465,9 +462,14 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         probabilities: Floats32 = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
         return mask, probabilities, described.labels
 
-    def _describing(self) -> Describing:
+    def _describing(self) -> Callable[[Photograph], DescribedImage]:
         features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
-        return Describing(self.sizes_[0], self.superpixels, features)
+        return partial(
+            describe,
+            n_segments=self.sizes_[0],
+            own_superpixels=self.superpixels,
+            own_features=features,
+        )
 
 
 def _check_lists(images: Sequence[Photograph], masks: Sequence[Mask]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -200,9 +200,8 @@ class JointClassifier(_OfPresentClasses):
         A label absent from training is less likely than all others.
         """
         roots = _compressed(rows, self.mean, self.spread, np.empty_like(rows))
-        scores = (roots @ self.weights.T + self.constants).astype(np.float64)
-        scores -= scores.max(axis=1, keepdims=True)
-        scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+        sums = (roots @ self.weights.T + self.constants).astype(np.float64)
+        scores = log_softmax(sums, axis=1)
         out = np.full((len(rows), self.n_labels), scores.min(initial=_LEAST_LOG_PROBABILITY))
         out[:, self.classes] = scores
         return out
@@ -350,9 +349,9 @@ def rows_by_group(image: DescribedImage, codebook: SingleArray | None) -> dict[s
     """Return the features of superpixels by group, those of the user alone without a codebook."""
     if codebook is None:
         return {ALL: image.features[OWN]}
-    groups: dict[str, AnyArray] = {WORDS: word_histograms(image, codebook)}
+    groups = {WORDS: word_histograms(image, codebook)}
     groups |= {group: image.features[group] for group in GROUPS[1:]}
-    return {**groups, ALL: joint_rows(image, groups)}
+    return groups | {ALL: joint_rows(image, groups)}
 
 
 def log_odds(log_probabilities: FloatArray) -> FloatArray:
@@ -370,8 +369,7 @@ def combine(log_probabilities: FloatArray) -> FloatArray:
         scores = np.hstack((np.zeros_like(odds), odds))
     else:
         scores = _SHARPNESS * log_probabilities.mean(axis=1)
-    scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+    return np.asarray(softmax(scores, axis=1))
 
 
 @dataclass(frozen=True)

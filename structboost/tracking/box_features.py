@@ -147,11 +147,9 @@ def frame_planes(
     The part is cut to the frame, which it meets, and resized by ``scale`` first.  Without a
     palette there are no colour features.
     """
-    left, top = np.maximum(np.floor(near), 0).astype(int).tolist()
-    right, bottom = np.minimum(np.ceil(far), image.shape[1::-1]).astype(int).tolist()
-    part = image[top:bottom, left:right]
+    left, top, right, bottom = part_of(image.shape, near, far)
     size = max(2, round(scale * (right - left))), max(2, round(scale * (bottom - top)))
-    part = resized(part, size)
+    part = resized(image[top:bottom, left:right], size)
     grey = as_grey(part)
     gx = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 1, 0, ksize=1), np.float32)
     gy = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 0, 1, ksize=1), np.float32)
@@ -160,6 +158,13 @@ def frame_planes(
     sums = np.zeros((_COLOUR + n_colours, grey.shape[0] + 1, grey.shape[1] + 1), np.int32)
     _integrate(grey, gx, gy, labels, sums)
     return Planes(sums, left, top, (grey.shape[1] / (right - left), grey.shape[0] / (bottom - top)))
+
+
+def part_of(shape: tuple[int, ...], near: FloatArray, far: FloatArray) -> list[int]:
+    """Return the left, top, right and bottom pixel of a part of a frame of a shape, cut to it."""
+    first, last = np.maximum(np.floor(near), 0), np.minimum(np.ceil(far), shape[1::-1])
+    corners: list[int] = np.concatenate((first, last)).astype(int).tolist()
+    return corners
 
 
 def box_features(
@@ -175,15 +180,12 @@ def box_features(
     """
     cells = _cells(len(planes.sums) - _COLOUR)
     cells = cells if selected is None else cells[selected]
-    lines = []
-    for axis, (origin, size) in enumerate(
-        zip((planes.left, planes.top), planes.sums.shape[:0:-1], strict=True)
-    ):
-        start = (boxes[:, axis] - origin) * planes.scale[axis]
-        exact = start + _EDGES[:, None] * (boxes[:, 2 + axis] * planes.scale[axis])
-        lines.append(np.clip(np.floor(exact + 0.5), 0, size - 1).astype(np.int32))
+    scale, corner = np.array(planes.scale)[:, None], [[planes.left], [planes.top]]
+    starts, sides = (boxes.T[:2] - corner) * scale, boxes.T[2:] * scale
+    exact = starts[:, None] + _EDGES[:, None] * sides[:, None]
+    last = np.array(planes.sums.shape[:0:-1])[:, None, None] - 1
+    columns, rows = np.clip(np.floor(exact + 0.5), 0, last).astype(np.int32)
     out = np.empty((len(cells), len(boxes)), np.float32)
-    columns, rows = lines
     _fill(planes.sums, columns, rows, cells, out)
     return out.T
 

@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike
 from structboost._typing import FloatArray, IntArray, SingleArray
 from structboost.runtime.called_class import Described
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.tracking.box_features import ColourPalette, Planes, box_features, frame_planes
+from structboost.tracking.box_features import (
+    ColourPalette,
+    Planes,
+    box_features,
+    frame_planes,
+    part_of,
+)
 from structboost.tracking.object_search import (
     SMALLEST_SIDE,
     WORKING_SIZE,
@@ -27,6 +33,8 @@ from structboost.tracking.object_search import (
     Rotation,
     best_box,
     best_box_in_piece,
+    box_at,
+    centre_of,
     object_motion,
     resized,
     rotated_view,
@@ -210,10 +218,9 @@ class BoxTracker(Described):
             If a box has no area, is not finite or lies outside of its frame, or the numbers of
             boxes and frames differ; the message names the box.
         """
-        several = isinstance(frame, (list, tuple))
-        frames: Sequence[Any] = frame if several else [frame]
-        boxes = checked_numbers(box, "box")
-        boxes = boxes if several else boxes[None]
+        frames, boxes = frame, checked_numbers(box, "box")
+        if not isinstance(frame, (list, tuple)):
+            frames, boxes = [frame], boxes[None]
         images = [checked_image(image, f"frame {index}") for index, image in enumerate(frames)]
         _check_first_boxes(images, boxes)
         self._forget()
@@ -222,14 +229,11 @@ class BoxTracker(Described):
         self._before = images[-1]
         self._random = np.random.RandomState(self.random_state)
         # The object with a margin of its own size on each side.
-        near = np.maximum(np.floor(boxes[0, :2] - boxes[0, 2:]), 0).astype(int)
-        far = np.ceil(boxes[0, :2] + 2.0 * boxes[0, 2:]).astype(int)
-        around = images[0][near[1] : far[1], near[0] : far[0]]
+        corner, sides = boxes[0, :2], boxes[0, 2:]
+        left, top, right, bottom = part_of(images[0].shape, corner - sides, corner + 2.0 * sides)
+        around = images[0][top:bottom, left:right]
         self._palette = ColourPalette(around, _N_COLOURS, self.random_state)
-        planes = [
-            self._planes(image, box, _TRAINING_RADIUS)
-            for image, box in zip(images, boxes, strict=True)
-        ]
+        planes = [self._planes(*pair, _TRAINING_RADIUS) for pair in zip(images, boxes, strict=True)]
         n_features = box_features(planes[0], boxes[:1]).shape[1]
         self.learner.begin(_N_BOXES, n_features, self._random)
         for i in range(max(_N_FIRST, len(images))):
@@ -363,8 +367,7 @@ class BoxTracker(Described):
             self._n_pieces = 0
         elif self._recognition.candidate is None and not self.n_frames % _EVERY:
             with self._timed("search"):
-                height, width = image.shape[:2]
-                whole = np.array([0.0, 0.0, width, height])
+                whole = np.array([0.0, 0.0, *image.shape[1::-1]])
                 view, _ = rotated_view(image, whole, self.angle, np.zeros(2))
                 match = best_box_in_piece(
                     self._score, view.image, self.box, self._palette, self._n_pieces
@@ -454,9 +457,8 @@ def _reach(box: FloatArray, radius: float) -> FloatArray:
 def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Move the centre of the box into the frame and shrink the box to the frame's size."""
     height, width = shape[:2]
-    centre = np.clip(box[:2] + 0.5 * box[2:], 0.0, [width - 1, height - 1])
-    sides = box[2:] * min(1.0, width / box[2], height / box[3])
-    return np.concatenate((centre - 0.5 * sides, sides))
+    centre = np.clip(centre_of(box), 0.0, [width - 1, height - 1])
+    return box_at(centre, box[2:] * min(1.0, width / box[2], height / box[3]))
 
 
 def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:
@@ -468,7 +470,7 @@ def _check_first_boxes(images: Sequence[Pixels], boxes: FloatArray) -> None:
             f"box has shape {boxes.shape}; give x, y, width, height for each of {n} frames."
         )
     for index, (image, box) in enumerate(zip(images, boxes, strict=True)):
-        size, centre = np.array(image.shape[1::-1]), box[:2] + 0.5 * box[2:]
+        size, centre = np.array(image.shape[1::-1]), centre_of(box)
         sides_fit = np.isfinite(box).all() and box[2:].min() >= SMALLEST_SIDE
         for is_good, wanted in (
             (sides_fit, f"finite numbers, and sides of at least {SMALLEST_SIDE:g} pixels"),

@@ -23,7 +23,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, SingleArray
 from structboost.inference.boxes import boxes_around, overlaps
-from structboost.tracking.box_features import ColourPalette, Planes, frame_planes
+from structboost.tracking.box_features import ColourPalette, Planes, frame_planes, part_of
 from structboost.vision.images import Pixels, as_grey
 
 # Scores of boxes by planes of the frame.
@@ -95,19 +95,27 @@ def resized(score: Scores, planes: Planes, box: FloatArray) -> FloatArray:
     """Move the size of the box towards the mean of the best sizes."""
     steps = size_of(box) / WORKING_SIZE * np.array([-1.0, 0.0, 1.0])
     dy, dx = (grid.ravel() for grid in np.meshgrid(steps, steps, indexing="ij"))
-    centres = np.tile(box[:2] + 0.5 * box[2:] + np.column_stack((dx, dy)), (len(_LOG_SIZES), 1))
+    centres = np.tile(centre_of(box) + np.column_stack((dx, dy)), (len(_LOG_SIZES), 1))
     log_sizes = np.repeat(_LOG_SIZES, len(dx))
     scores = score(planes, _moved(box, centres, np.exp(log_sizes)))
     log_size, x, y = _expected(np.column_stack((log_sizes, centres)), scores)
     sides = np.exp(_SIZE_SHARE * log_size) * box[2:]
-    if sides.min() < SMALLEST_SIDE:
-        return box
-    return np.concatenate(([x, y] - 0.5 * sides, sides))
+    return box if sides.min() < SMALLEST_SIDE else box_at(np.array([x, y]), sides)
 
 
 def size_of(box: FloatArray) -> float:
     """Return the side of the square of a box's area, pixels."""
     return float(np.sqrt(box[2] * box[3]))
+
+
+def centre_of(box: FloatArray) -> FloatArray:
+    """Return the centre of a box, x and y."""
+    return box[:2] + 0.5 * box[2:]
+
+
+def box_at(centre: FloatArray, sides: FloatArray) -> FloatArray:
+    """Return the box, or boxes, of these centres and sides, whose last axis is x, y."""
+    return np.concatenate((centre - 0.5 * sides, sides), axis=-1)
 
 
 def training_boxes(
@@ -133,7 +141,7 @@ def training_boxes(
     log_sizes = random.uniform(-_LARGEST_RESIZING, _LARGEST_RESIZING, n_scaled)
     sizes = np.concatenate((np.ones(n_near + n_far), np.exp(log_sizes)))
     directions = np.column_stack((np.cos(angles), np.sin(angles)))
-    centres = box[:2] + 0.5 * box[2:] + distances[:, None] * directions
+    centres = centre_of(box) + distances[:, None] * directions
     height, width = image_shape[:2]
     inside = np.clip(centres, 0, [width - 1, height - 1])
     return np.concatenate((box[None], _moved(box, inside, sizes)))
@@ -141,8 +149,7 @@ def training_boxes(
 
 def _moved(box: FloatArray, centres: FloatArray, sizes: FloatArray) -> FloatArray:
     """Move a box to ``centres``, shape (n, 2), and scale its sides by ``sizes``, shape (n,)."""
-    sides = sizes[:, None] * box[2:]
-    return np.column_stack((centres - 0.5 * sides, sides))
+    return box_at(centres, sizes[:, None] * box[2:])
 
 
 def _margin(best: float, box: FloatArray, boxes: FloatArray, scores: FloatArray) -> float:
@@ -260,10 +267,11 @@ class Recognition:
         """
         margin, score = self.usual()
         fraction = self._fraction(match)
-        stands_out = fraction > _WEAK
         if is_near:
             stands_out = match.margin > max(_NEAR_MARGIN * margin, _LEAST_MARGIN)
-            stands_out = stands_out and match.score > max(_NEAR_SCORE * score, 0.0)
+            stands_out &= match.score > max(_NEAR_SCORE * score, 0.0)
+        else:
+            stands_out = fraction > _WEAK
         if stands_out:
             self.candidate, self._evidence = box, fraction
 
@@ -334,22 +342,20 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
     if before.shape[:2] != now.shape[:2]:
         return None
     size = size_of(box)
-    near = np.maximum(np.floor(box[:2] - _FLOW_REACH * size), 0).astype(int)
-    far = np.minimum(np.ceil(box[:2] + box[2:] + _FLOW_REACH * size), before.shape[1::-1]).astype(
-        int
-    )
+    near, far = box[:2] - _FLOW_REACH * size, box[:2] + box[2:] + _FLOW_REACH * size
+    left, top, right, bottom = part_of(before.shape, near, far)
     scale = min(_FLOW_SIZE / size, 1.0)
-    if (far - near).min() * scale < _WINDOW[0]:
+    if min(right - left, bottom - top) * scale < _WINDOW[0]:
         return None
     first, second = (
         cv2.resize(
-            as_grey(image[near[1] : far[1], near[0] : far[0]]),
+            as_grey(image[top:bottom, left:right]),
             None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA,
         )
         for image in (before, now)
     )  # fmt: skip
     down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
-    places = (box[:2] + np.column_stack((across, down)) * box[2:] - near) * scale
+    places = (box[:2] + np.column_stack((across, down)) * box[2:] - [left, top]) * scale
     points = places.astype(np.float32)[:, None]
     nowhere: SingleArray = np.zeros_like(points)
     flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
@@ -409,10 +415,8 @@ class Rotation:
     """
 
     def __init__(self) -> None:
-        self.angle = 0.0
+        self.angle = self._last = self._before = 0.0  # the last is before the steps in a row
         self.is_known = False
-        self._last = 0.0
-        self._before = 0.0  # the angle before the steps in a row
         self._in_a_row = self._n_unknown = 0
 
     @property
@@ -467,8 +471,8 @@ class RotatedView(NamedTuple):
 
     def box_in_frame(self, box: FloatArray) -> FloatArray:
         """Move the centre of a box from the view to the frame."""
-        centre = _product(self.to_frame[:, :2], box[:2] + 0.5 * box[2:]) + self.to_frame[:, 2]
-        return np.concatenate((centre - 0.5 * box[2:], box[2:]))
+        centre = _product(self.to_frame[:, :2], centre_of(box)) + self.to_frame[:, 2]
+        return box_at(centre, box[2:])
 
     def shift_in_view(self, shift: FloatArray) -> FloatArray:
         """Turn a displacement in the frame, shape (2,), into one in the view."""
@@ -486,12 +490,16 @@ def rotated_view(
         return RotatedView(frame, np.eye(2, 3)), box
     half = np.ceil(0.5 * box[2:] + reach)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    to_frame = np.column_stack((turn, box[:2] + 0.5 * box[2:] - _product(turn, half)))
-    sides = int(2 * half[0]), int(2 * half[1])
+    to_frame = np.column_stack((turn, centre_of(box) - _product(turn, half)))
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    image = cv2.warpAffine(frame, to_frame, sides, flags=flags, borderMode=cv2.BORDER_REPLICATE)
-    in_view = np.concatenate((half - 0.5 * box[2:], box[2:]))
-    return RotatedView(np.asarray(image, np.uint8), to_frame), in_view
+    image = cv2.warpAffine(
+        frame,
+        to_frame,
+        (2 * half).astype(int).tolist(),
+        flags=flags,
+        borderMode=cv2.BORDER_REPLICATE,
+    )
+    return RotatedView(np.asarray(image, np.uint8), to_frame), box_at(half, box[2:])
 
 
 def _product(matrix: FloatArray, point: FloatArray) -> FloatArray:

@@ -55,8 +55,7 @@ class StumpVote:
 
     def __init__(self, features: IntArray, thresholds: SingleArray, votes: FloatArray) -> None:
         self.selected, places = np.unique(features, return_inverse=True)
-        votes32 = votes.astype(np.float32)
-        self._stumps = places.astype(np.int64), thresholds.astype(np.float32), votes32
+        self._stumps = places, thresholds, votes.astype(np.float32)
 
     def scores(self, features: SingleArray) -> FloatArray:
         """Score boxes by their selected features, shape (n_boxes, n_selected)."""
@@ -277,12 +276,11 @@ class StructBoostLearner(Bundle):
 
     def _drop_columns(self) -> None:
         """Drop idle columns, and the lightest ones where there are still too many."""
-        n_columns = len(self.weights)
-        if n_columns <= _N_STUMPS:
+        if len(self.weights) <= _N_STUMPS:
             return
         mask = self.stumps[:, 3] <= _MAX_IDLE
         if mask.sum() > _N_STUMPS:
-            mask[np.lexsort((np.arange(n_columns), -self.weights))[_N_STUMPS:]] = False
+            mask[np.argsort(-self.weights, kind="stable")[_N_STUMPS:]] = False
         self.keep_columns(mask)
 
     @override

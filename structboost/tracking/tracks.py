@@ -69,14 +69,6 @@ class TrackedFrames:
         """Frames per second of ``init`` and ``update``, excluding reading and drawing."""
         return len(self) / max(sum(self.latencies), 1e-9)
 
-    def _append(self, index: int, tracker: BoxTracker, seconds: float) -> None:
-        self.numbers.append(index)
-        self.boxes.append(tracker.box.copy())
-        self.confidences.append(tracker.confidence)
-        self.lost.append(tracker.lost)
-        self.angles.append(tracker.angle)
-        self.latencies.append(seconds)
-
 
 def track_objects(
     trackers: Sequence[BoxTracker],
@@ -138,7 +130,12 @@ def track_objects(
                 spent.append(time.perf_counter() - began)
             # All objects at once, so that after Ctrl-C they have the same frames.
             for run, tracker, seconds in zip(tracked, trackers, spent, strict=True):
-                run._append(index, tracker, seconds)
+                run.numbers.append(index)
+                run.boxes.append(tracker.box.copy())
+                run.confidences.append(tracker.confidence)
+                run.lost.append(tracker.lost)
+                run.angles.append(tracker.angle)
+                run.latencies.append(seconds)
             if each is not None:
                 each(index, image, tracked)
     except KeyboardInterrupt:

@@ -38,7 +38,6 @@ from structboost.segmentation.crf import (
     tuned,
 )
 from structboost.segmentation.descriptors import (
-    Describing,
     adjacency,
     describe,
     gradient_planes,
@@ -93,12 +92,13 @@ def test_adjacency_counts_pairs_of_pixels_and_averages_their_steps():
             if q[0] < 9 and q[1] < 8 and labels[p] != labels[q]:
                 pair = tuple(sorted((labels[p], labels[q])))
                 steps[pair].append(np.linalg.norm(values[p] - values[q]))
-    found, pairs = adjacency(labels, values), sorted(steps)
-    assert_array_equal(found.edges, pairs)
-    assert_array_equal(found.boundaries, [len(steps[pair]) for pair in pairs])
+    edges, boundaries, contrasts = adjacency(labels, values)
+    pairs = sorted(steps)
+    assert_array_equal(edges, pairs)
+    assert_array_equal(boundaries, [len(steps[pair]) for pair in pairs])
     means = [np.mean(steps[pair]) for pair in pairs]
-    assert_allclose(found.contrasts, means, rtol=1e-5)
-    assert adjacency(np.zeros((3, 4), np.int32), np.zeros((3, 4, 1))).edges.shape == (0, 2)
+    assert_allclose(contrasts, means, rtol=1e-5)
+    assert adjacency(np.zeros((3, 4), np.int32), np.zeros((3, 4, 1)))[0].shape == (0, 2)
 
 
 def test_means_and_counts_of_regions_and_patches_are_those_of_their_pixels():
@@ -150,14 +150,14 @@ def thirds(image):
 
 def test_stored_images_are_those_that_are_described_and_errors_name_the_image(tmp_path):
     images = list(make_synthetic_images(2).images)
-    describing = Describing(15, thirds, mean_colours)
+    describing = partial(describe, n_segments=15, own_superpixels=thirds, own_features=mean_colours)
     stored = stored_images(images, describing, str(tmp_path))
     assert [image.n_superpixels for image in stored] == [3, 3]
     assert_equal(vars(stored[1]), vars(describing(images[1])))
     own = stored[1].features["own"]
     assert_allclose(own, region_means(stored[1].labels, images[1]) / 255, rtol=1e-6)
     with pytest.raises(IndexError) as caught:
-        stored_images(images, Describing(15, lambda image: image[999]), str(tmp_path))
+        stored_images(images, lambda image: image[999, 999], str(tmp_path))
     assert "Raised for images[0]." in caught.value.__notes__
 
 
@@ -422,17 +422,17 @@ def test_linear_function_beats_stumps_on_few_images_with_linear_truth():
 @pytest.mark.parametrize("settings", [CRFSettings(), STUMPS, SSVM])
 def test_crf_model_from_arrays_has_the_energies_of_the_trainer(settings):
     trainer = fit_crf(*linear_images(6, 3), settings, 1.0)
-    arrays = CRFModel.of(trainer).to_arrays()
-    model = CRFModel.from_arrays(2, arrays, SIZES)
+    arrays = CRFModel(trainer.model_).to_arrays()
+    model = CRFModel.from_arrays(arrays, SIZES)
     fresh = linear_images(3, 4)[0]
     for graph, labels in zip(fresh, trainer.predict(fresh), strict=True):
         assert_array_equal(model.labels_and_costs(graph)[0], labels)
     scores = trainer.model_.scores(trainer.task.parts(fresh[0])["node"], "node")[:, 0]
     assert_allclose(model.energies(fresh[0])[0].ravel(), scores)
     with pytest.raises(DamagedFileError, match="other potentials"):
-        CRFModel.from_arrays(2, arrays, {**SIZES, "node": SIZES["node"] + 1})
+        CRFModel.from_arrays(arrays, {**SIZES, "node": SIZES["node"] + 1})
     with pytest.raises(ModelFileError, match="crf/ensemble"):
-        CRFModel.from_arrays(2, {"ensemble": arrays["ensemble"][:-90]}, SIZES)
+        CRFModel.from_arrays({"ensemble": arrays["ensemble"][:-90]}, SIZES)
 
 
 def test_costs_of_labels_are_differences_of_energies():
@@ -479,10 +479,10 @@ def test_C_is_chosen_by_cross_validation(capsys):
 
 
 def test_C_is_chosen_on_whole_groups():
-    assert images_of_search(5, None, 0) == [0, 1, 2, 3, 4]
-    assert len(images_of_search(500, None, 0)) == 100
+    assert images_of_search(range(5), 0) == [0, 1, 2, 3, 4]
+    assert len(images_of_search(range(500), 0)) == 100
     groups = np.repeat(np.arange(50), 13).tolist()
-    kept = images_of_search(650, groups, 0)
+    kept = images_of_search(groups, 0)
     assert len(kept) == 104
     assert {groups[i] for i in kept} == {groups[i] for i in kept[::13]}
 
