@@ -140,13 +140,17 @@ def _predict(options: argparse.Namespace) -> bool:
     _check_targets(files, options)
     names = [meaning.name(label) for label in range(n_labels)]
     problems = 0
+    segmented: Iterator[Any] = joblib.Parallel(options.jobs, return_as="generator")(
+        joblib.delayed(_segment_file)(segmenter, file, options.scribbles, options.probabilities)
+        for file in files
+    )
     with ProgressLine("segmented", len(files)) as line:
-        for path, segmented in zip(files, _segment(segmenter, files, options), strict=True):
-            if isinstance(segmented, ValueError):
+        for path, result in zip(files, segmented, strict=True):
+            if isinstance(result, ValueError):
                 problems += 1
-                _print_line(f"left out: {path}: {segmented}")
+                _print_line(f"left out: {path}: {result}")
                 continue
-            mask, probabilities = segmented
+            mask, probabilities = result
             targets = _targets(path, options)
             write_png(targets[0], meaning.values(mask))
             overlay = draw_segmentation(read_photograph(path), mask, n_labels, names=names)
@@ -158,17 +162,6 @@ def _predict(options: argparse.Namespace) -> bool:
     if problems == len(files):
         raise ImageFileError("none of the images could be segmented.")
     return not problems
-
-
-def _segment(
-    segmenter: Any, files: Sequence[Path], options: argparse.Namespace
-) -> Iterator[tuple[Mask, SingleArray | None] | ValueError]:
-    """Segment photographs one by one, or yield the reason why one cannot be used."""
-    results: Iterator[Any] = joblib.Parallel(options.jobs, return_as="generator")(
-        joblib.delayed(_segment_file)(segmenter, file, options.scribbles, options.probabilities)
-        for file in files
-    )
-    return results
 
 
 def _segment_file(

@@ -41,9 +41,7 @@ from structboost._typing import (
 from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.compiled import compiled
-from structboost.vision.images import Photograph, ReadWhenUsed
-
-Planes = SingleArray
+from structboost.vision.images import Photograph, ReadWhenUsed, slopes
 
 N_ORIENTATIONS = 9
 N_PATTERNS = 10
@@ -56,26 +54,23 @@ _TOP_FREQUENCY = 0.25
 _FLAT = 4.0
 
 
-def gradient_planes(grey: ByteArray) -> Planes:
+def gradient_planes(grey: ByteArray) -> SingleArray:
     """Compute the length of the gradient by unsigned orientation, shape (height, width, 9).
 
     Each gradient is divided between its two nearest orientations.
     """
-    values = grey.astype(np.float32)
-    gx = np.asarray(cv2.Sobel(values, cv2.CV_32F, 1, 0, ksize=1), np.float32)
-    gy = np.asarray(cv2.Sobel(values, cv2.CV_32F, 0, 1, ksize=1), np.float32)
     out = np.zeros((*grey.shape, N_ORIENTATIONS), np.float32)
-    _spread_gradients(gx, gy, out)
+    _spread_gradients(*slopes(grey), out)
     return out
 
 
-def pattern_planes(grey: ByteArray) -> Planes:
+def pattern_planes(grey: ByteArray) -> SingleArray:
     """Compute the uniform local binary pattern (8 points, radius 1) of each pixel, one-hot."""
     codes = local_binary_pattern(grey, 8, 1, "uniform").astype(np.int64)
     return np.asarray(np.eye(N_PATTERNS, dtype=np.float32)[codes])
 
 
-def gabor_planes(grey: ByteArray) -> Planes:
+def gabor_planes(grey: ByteArray) -> SingleArray:
     """Compute Gabor energies at 4 scales and 8 orientations, shape (height, width, 32)."""
     height, width = grey.shape
     pad = 16
@@ -92,7 +87,7 @@ def gabor_planes(grey: ByteArray) -> Planes:
     return out
 
 
-def integral(planes: Planes) -> FloatArray:
+def integral(planes: SingleArray) -> FloatArray:
     """Compute integral planes, whose entry (r, c) sums rows below r and columns below c."""
     return np.asarray(cv2.integral(planes, sdepth=cv2.CV_64F), np.float64)
 

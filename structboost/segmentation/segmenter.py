@@ -99,7 +99,6 @@ from structboost.vision.images import (
     shrink_to,
 )
 
-Floats32 = SingleArray
 # Types of parameters that are no numbers.
 _KINDS: dict[str, Any] = {
     "crf": CRFSettings,
@@ -296,7 +295,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         """
         return self._segmented(image, scribbles)[0]
 
-    def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> Floats32:
+    def predict_proba(self, image: Photograph, scribbles: Mask | None = None) -> SingleArray:
         """Predict the probability of each class at each pixel, at the size of the image.
 
         For each superpixel the energies of its labels, with the best labels of all others, become
@@ -317,7 +316,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
 
     def mask_and_probabilities(
         self, image: Photograph, scribbles: Mask | None = None
-    ) -> tuple[Mask, Floats32]:
+    ) -> tuple[Mask, SingleArray]:
         """Return the results of :meth:`predict` and :meth:`predict_proba` in one step.
 
         Parameters
@@ -403,9 +402,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                 ]
                 for group, kind in _CLASSIFIERS.items()
             }
-            values["classifiers_"] = UnaryClassifiers(
-                header["n_labels_"], arrays["codebook"], by_group
-            )
+            values["classifiers_"] = UnaryClassifiers(arrays["codebook"], by_group)
         segmenter.__dict__.update(values)
         return segmenter
 
@@ -440,7 +437,9 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         costs = [self.crf_model_.labels_and_costs(graphs[i])[1] for i in some]
         self.sharpness_ = calibrated_sharpness(costs, [counts[i] for i in some])
 
-    def _segmented(self, image: Any, scribbles: Mask | None) -> tuple[Mask, Floats32, ShortArray]:
+    def _segmented(
+        self, image: Any, scribbles: Mask | None
+    ) -> tuple[Mask, SingleArray, ShortArray]:
         """Return the mask, and the probabilities and the index of superpixels."""
         self._check_fitted()
         pixels = photograph(image, "image")
@@ -459,7 +458,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             graph = superpixel_graph(described, log_probabilities, self.scale_)
         labels, costs = self.crf_model_.labels_and_costs(graph, fixed)
         mask = refine_mask(pixels, labels.astype(np.uint8)[described.labels])
-        probabilities: Floats32 = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
+        probabilities: SingleArray = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
         return mask, probabilities, described.labels
 
     def _describing(self) -> Callable[[Photograph], DescribedImage]:

@@ -159,8 +159,6 @@ def _log_probabilities(sums: FloatArray) -> FloatArray:
     return np.asarray(log_softmax(sums, axis=1))
 
 
-Rows = SingleArray
-
 _C = 2e-3  # on standardised features
 _ITERATIONS = 60
 _COLOUR_STEPS = (1, 3)
@@ -187,14 +185,14 @@ class JointClassifier(_OfPresentClasses):
         "classes": Array("int64", ("n_classes",), low=0, high="n_labels - 1", rising=True),
     }
 
-    mean: Rows
-    spread: Rows
-    weights: Rows
-    constants: Rows
+    mean: SingleArray
+    spread: SingleArray
+    weights: SingleArray
+    constants: SingleArray
     classes: IntArray
     n_labels: int
 
-    def log_probabilities(self, rows: Rows) -> FloatArray:
+    def log_probabilities(self, rows: SingleArray) -> FloatArray:
         """Return the log-probabilities of the labels, shape (n, n_labels).
 
         A label absent from training is less likely than all others.
@@ -207,7 +205,7 @@ class JointClassifier(_OfPresentClasses):
         return out
 
 
-def joint_rows(image: DescribedImage, by_group: Mapping[str, AnyArray]) -> Rows:
+def joint_rows(image: DescribedImage, by_group: Mapping[str, AnyArray]) -> SingleArray:
     """Compute all features of each superpixel, shape (n_superpixels, n_features).
 
     They are the groups of features (histograms as square roots), place, contrast of colours, mean
@@ -237,7 +235,7 @@ N_JOINT = (
 )
 
 
-def fit_joint(rows: Rows, labels: IntArray, n_labels: int) -> JointClassifier:
+def fit_joint(rows: SingleArray, labels: IntArray, n_labels: int) -> JointClassifier:
     """Train on the :func:`joint_rows` of several images, which are overwritten to save memory."""
     blocks = range(0, rows.shape[1], _BLOCK)
     stds = np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
@@ -266,7 +264,9 @@ def _on_a_grid(image: DescribedImage) -> FloatArray:
     return np.asarray((near_x[:, :, None] * near_y[:, None, :]).reshape(image.n_superpixels, -1))
 
 
-def _compressed(rows: Rows, mean: Rows, spread: Rows, out: Rows) -> Rows:
+def _compressed(
+    rows: SingleArray, mean: SingleArray, spread: SingleArray, out: SingleArray
+) -> SingleArray:
     """Take signed square roots of the standardised features, against outliers."""
     for first in range(0, len(rows), _BLOCK):
         scaled = (rows[first : first + _BLOCK] - mean) / spread
@@ -320,7 +320,6 @@ class UnaryClassifiers:
 
     Attributes
     ----------
-    n_labels : int
     codebook : ndarray of float32, shape (n_words, 144), or None
         Visual words of the built-in features; None with a user's features.
     by_group : dict of str to list
@@ -328,12 +327,11 @@ class UnaryClassifiers:
         or is the only one.
     """
 
-    n_labels: int
     codebook: SingleArray | None
     by_group: Mapping[str, Sequence[Any]]
 
     def __repr__(self) -> str:
-        return f"UnaryClassifiers(<{self.n_labels} labels, {len(self.by_group[ALL])} folds>)"
+        return f"UnaryClassifiers(<{len(self.by_group[ALL])} folds>)"
 
     def log_probabilities(self, image: DescribedImage) -> FloatArray:
         """Return log-probabilities, shape (n_superpixels, n_classifiers, n_labels)."""
@@ -516,13 +514,13 @@ def fit_unaries(
         with one_blas_thread():
             for image, fold in zip(images, fold_of, strict=True):
                 without = {group: each[fold : fold + 1] for group, each in fitted.items()}
-                seen = UnaryClassifiers(n_labels, codebook, without)
+                seen = UnaryClassifiers(codebook, without)
                 log_probabilities.append(seen.log_probabilities(image))
                 line.step()
     if isinstance(settings, OwnUnaries):
         each = [clones.classifiers[0] for clones in fitted[ALL]]
         fitted = {ALL: [OwnClassifiers(n_labels, each)]}
-    return UnaryClassifiers(n_labels, codebook, fitted), log_probabilities
+    return UnaryClassifiers(codebook, fitted), log_probabilities
 
 
 def _sample(

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, SingleArray
 from structboost.runtime.compiled import compiled
-from structboost.vision.images import Pixels, as_grey, as_rgb, resized
+from structboost.vision.images import Pixels, as_grey, as_rgb, resized, slopes
 
 # Colours are looked up in a cube of 32 levels per channel.
 _LEVELS = 32
@@ -135,29 +135,19 @@ class Planes(NamedTuple):
 
 
 def frame_planes(
-    image: Pixels,
-    near: FloatArray,
-    far: FloatArray,
-    *,
-    scale: float = 1.0,
-    palette: ColourPalette | None = None,
+    image: Pixels, near: FloatArray, far: FloatArray, palette: ColourPalette, scale: float = 1.0
 ) -> Planes:
     """Compute the integral planes of the part of a frame from ``near`` to ``far``, both (x, y).
 
-    The part is cut to the frame, which it meets, and resized by ``scale`` first.  Without a
-    palette there are no colour features.
+    The part is cut to the frame, which it meets, and resized by ``scale`` first.
     """
     left, top, right, bottom = part_of(image.shape, near, far)
     size = max(2, round(scale * (right - left))), max(2, round(scale * (bottom - top)))
     part = resized(image[top:bottom, left:right], size)
     grey = as_grey(part)
-    gx = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 1, 0, ksize=1), np.float32)
-    gy = np.asarray(cv2.Sobel(grey, cv2.CV_32F, 0, 1, ksize=1), np.float32)
-    n_colours = 0 if palette is None else palette.n_colours
-    labels = np.zeros((0, 0), np.uint8) if palette is None else palette.labels(part)
-    sums = np.zeros((_COLOUR + n_colours, grey.shape[0] + 1, grey.shape[1] + 1), np.int32)
-    _integrate(grey, gx, gy, labels, sums)
-    return Planes(sums, left, top, (grey.shape[1] / (right - left), grey.shape[0] / (bottom - top)))
+    sums = np.zeros((_COLOUR + palette.n_colours, size[1] + 1, size[0] + 1), np.int32)
+    _integrate(grey, *slopes(grey), palette.labels(part), sums)
+    return Planes(sums, left, top, (size[0] / (right - left), size[1] / (bottom - top)))
 
 
 def part_of(shape: tuple[int, ...], near: FloatArray, far: FloatArray) -> list[int]:
@@ -174,9 +164,9 @@ def box_features(
 
     The first 144 are the mean grey values of 12 x 12 cells, less the mean of the box and divided by
     its std.  The lengths of gradients by 9 orientations in 6 x 6 cells and a ring around the box
-    follow, divided by the mean length in and around the cell.  With a palette, the last features
-    are the fractions of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not
-    depend on brightness and contrast.
+    follow, divided by the mean length in and around the cell.  The last features are the fractions
+    of each colour in 4 x 4 cells and a ring.  Grey values and gradients do not depend on brightness
+    and contrast.
     """
     cells = _cells(len(planes.sums) - _COLOUR)
     cells = cells if selected is None else cells[selected]
@@ -233,8 +223,7 @@ def _integrate(
                 sums[_GRADIENT, r + 1, c + 1] = whole
                 sums[_ORIENTATION + low % N_ORIENTATIONS, r + 1, c + 1] = whole - upper
                 sums[_ORIENTATION + (low + 1) % N_ORIENTATIONS, r + 1, c + 1] = upper
-            if len(sums) > _COLOUR:
-                sums[_COLOUR + labels[r, c], r + 1, c + 1] = 1
+            sums[_COLOUR + labels[r, c], r + 1, c + 1] = 1
     for k in range(len(sums)):
         plane = sums[k]
         for r in range(height):

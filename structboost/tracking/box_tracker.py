@@ -387,7 +387,7 @@ class BoxTracker(Described):
         reach = _reach(box, radius)
         near, far = box[:2] - reach, box[:2] + box[2:] + reach
         scale = WORKING_SIZE / size_of(box)
-        return frame_planes(image, near, far, scale=scale, palette=self._palette)
+        return frame_planes(image, near, far, self._palette, scale)
 
     def _score(self, planes: Planes, boxes: FloatArray) -> FloatArray:
         """Score boxes, computing only the features that the scorer selects."""

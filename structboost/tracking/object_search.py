@@ -191,7 +191,7 @@ def best_box_in_piece(
     sides = math.exp(size) * box[2:]
     pixel = math.exp(size) * size_of(box) / WORKING_SIZE
     reach = _REACH * sides
-    planes = frame_planes(image, first - reach, last + reach, scale=1.0 / pixel, palette=palette)
+    planes = frame_planes(image, first - reach, last + reach, palette, 1.0 / pixel)
     axes = []
     for low, length in zip(first, last - first, strict=True):
         n = max(1, round(length / (_STEP * pixel)))

@@ -265,7 +265,7 @@ class StructBoostLearner(Bundle):
         codes = np.ascontiguousarray(frames.codes[rows].T)
         in_model = np.zeros((len(codes), N_BINS, 2), np.bool_)
         features, bins, signs, _ = self.stumps.T
-        in_model[features, bins, (signs > 0).astype(np.int64)] = True
+        in_model[features, bins, (signs + 1) // 2] = True
         edges, stumps = np.empty(len(codes)), np.zeros((len(codes), 4), np.int64)
         _best_new_stumps(codes, duals[rows], in_model, edges, stumps)
         new = np.argsort(-edges, kind="stable")[:_COLUMNS_PER_ROUND]
@@ -441,5 +441,5 @@ def _best_new_stumps(
             below += histogram[b]
             edge = 2.0 * below - total
             sign = 1 if edge > 0 else -1
-            if abs(edge) > edges[f] and not in_model[f, b, 1 if sign > 0 else 0]:
+            if abs(edge) > edges[f] and not in_model[f, b, (sign + 1) // 2]:
                 edges[f], stumps[f, 1], stumps[f, 2] = abs(edge), b, sign

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps
 
-from structboost._typing import AnyArray, BoolArray, ByteArray, PathName
+from structboost._typing import AnyArray, BoolArray, ByteArray, PathName, SingleArray
 from structboost.files.atomic_write import regular_file, write_whole
 from structboost.validation import check_unmasked, shown
 
@@ -297,6 +297,15 @@ def resized_mask(mask: AnyArray, shape: tuple[int, ...]) -> AnyArray:
         planes = [resized_mask(plane, shape) for plane in np.moveaxis(mask, 2, 0)]
         return np.stack(planes, axis=2)
     return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)
+
+
+def slopes(grey: Pixels) -> tuple[SingleArray, SingleArray]:
+    """Return the differences of the two neighbours of each pixel, across and down."""
+    gx, gy = (
+        np.asarray(cv2.Sobel(grey, cv2.CV_32F, *order, ksize=1), np.float32)
+        for order in ((1, 0), (0, 1))
+    )
+    return gx, gy
 
 
 def outlines(mask: Mask) -> BoolArray:

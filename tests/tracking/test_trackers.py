@@ -216,7 +216,7 @@ def test_the_whole_frame_is_searched_in_pieces(shape):
         image = frame.copy()
         image[y : y + 24, x : x + 24] = patch
         box = np.array([x, y, 24.0, 24.0])
-        planes = frame_planes(image, np.zeros(2), np.array(shape[::-1]))
+        planes = frame_planes(image, np.zeros(2), np.array(shape[::-1]), palette)
         vote = box_features(planes, box[None], grey)[0] / 144.0
         score = partial(lambda vote, planes, boxes: box_features(planes, boxes, grey) @ vote, vote)
         found = [best_box_in_piece(score, image, box, palette, k) for k in range(n_pieces + 4)]
@@ -567,7 +567,7 @@ def test_tracker_follows_the_motion_where_scores_are_flat():
         return np.zeros(len(boxes))
 
     frame, box = spinning((150, 120), 0.0)
-    planes = frame_planes(frame, np.zeros(2), np.array([320, 240]), scale=40.0 / SIDE)
+    planes = frame_planes(frame, np.zeros(2), np.array([320, 240]), PALETTE, 40.0 / SIDE)
     expected = box + np.array([21.0, -14.0, 0, 0])
     found = best_box(flat, planes, box, SIDE, frame.shape, expected)
     assert overlaps(expected, found.box[None])[0] > 0.9
@@ -582,8 +582,11 @@ BRIGHT[200:240, 230:280] = IMAGE[:40, :50]
 BOXES = np.array([[3.0, 4.0, 20.0, 21.0], [30.0, 20.0, 25.0, 13.0], [10.0, 10.0, 30.0, 24.0]])
 
 
-def planes_of(image, **parameters):
-    return frame_planes(image, np.zeros(2), np.array(image.shape[1::-1]), **parameters)
+PALETTE = ColourPalette(IMAGE, 8, 0)
+
+
+def planes_of(image, scale=1.0):
+    return frame_planes(image, np.zeros(2), np.array(image.shape[1::-1]), PALETTE, scale)
 
 
 def plain_gradients(image):
@@ -604,11 +607,11 @@ def plain_gradients(image):
 def planes_of_gradients(image):
     """Entries of the integral planes at each pixel, like :func:`plain_gradients`."""
     # Differences of sums that wrap around are right.
-    pixels = np.diff(np.diff(planes_of(image).sums, axis=1), axis=2)[2:] / 8
+    pixels = np.diff(np.diff(planes_of(image).sums, axis=1), axis=2)[2:12] / 8
     return pixels[1:].transpose(1, 2, 0), pixels[0]
 
 
-def plain_features(image, box, palette):
+def plain_features(image, box):
     """Means over the cells' pixels."""
     x, y, w, h = box
     orientations, lengths = planes_of_gradients(image)
@@ -623,7 +626,7 @@ def plain_features(image, box, palette):
     grey = image.astype(float)
     whole = mean(grey, 1, 0, 0)
     std = np.sqrt(max(mean(grey**2, 1, 0, 0) - whole**2, 0.0))
-    colours = np.eye(palette.n_colours)[palette.labels(image)]
+    colours = np.eye(PALETTE.n_colours)[PALETTE.labels(image)]
     out = [
         (mean(grey, GREY_GRID, c, r) - whole) / (std + 4.0)
         for r, c in np.ndindex(GREY_GRID, GREY_GRID)
@@ -649,25 +652,23 @@ def test_gradients_are_rounded_to_an_eighth_of_a_grey_level():
 @settings(max_examples=25, deadline=None)
 @given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
 def test_features_are_means_over_pixels(x, y, w, h):
-    palette = ColourPalette(IMAGE, 8, 0)
     # The second one is beyond where sums wrap around.
     for image, box in (
         (IMAGE, np.array([x, y, w, h])),
         (BRIGHT, np.array([x + 230, y + 200, w, h])),
     ):
-        planes = planes_of(image, palette=palette)
+        planes = planes_of(image)
         assert (planes.sums < 0).any() == (image is BRIGHT)
         found = box_features(planes, box[None])[0]
-        wanted = plain_features(image, box, palette)
+        wanted = plain_features(image, box)
         assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_frame_of_twice_the_size_has_the_same_features_at_half_scale():
-    palette = ColourPalette(IMAGE, 8, 0)
     large = np.repeat(np.repeat(IMAGE, 2, axis=0), 2, axis=1)
     boxes = np.array([[8.0, 6.0, 24.0, 24.0], [20.0, 12.0, 30.0, 24.0]])
-    half = box_features(planes_of(large, scale=0.5, palette=palette), 2 * boxes)
-    whole = box_features(planes_of(IMAGE, palette=palette), boxes)
+    half = box_features(planes_of(large, 0.5), 2 * boxes)
+    whole = box_features(planes_of(IMAGE), boxes)
     assert_allclose(half, whole, atol=1e-4)
 
 
@@ -689,7 +690,7 @@ def test_a_palette_names_the_nearest_colour():
 
 def test_a_region_gives_the_same_features_inside():
     boxes = np.array([[20.0, 15.0, 12.0, 14.0], [22.5, 17.0, 10.0, 9.0]])
-    part = frame_planes(IMAGE, np.array([11.5, 7.0]), np.array([47.5, 90.0]))
+    part = frame_planes(IMAGE, np.array([11.5, 7.0]), np.array([47.5, 90.0]), PALETTE)
     assert (part.left, part.top, part.sums.shape[1:]) == (11, 7, (44, 38))
     whole = box_features(planes_of(IMAGE), boxes)
     assert_allclose(box_features(part, boxes), whole, atol=1e-4)
