@@ -382,8 +382,6 @@ def test_a_cross_fitted_function_has_the_weights_of_each_fold_and_elsewhere_the_
     mean = fresh @ weights.weights.mean(axis=0)
     of_table = family.table([found[0].learner]).responses(fresh)[0]
     assert_allclose(np.corrcoef(mean, of_table)[0, 1], 1.0, atol=1e-9)
-    with pytest.raises(ValueError, match="folds"):
-        CrossFittedFunction(np.ones((4, 2)), CrossFittedWeights(np.ones((1, 2)), np.zeros(3, int)))
 
 
 def test_linear_weights_of_a_group_are_learned_without_it():
