@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,8 @@ class Preparation:
     intercepts last.  ``trees`` are boosted ones of each kind of features, in their place.
     """
 
-    def __init__(
-        self, arrays: Mapping[str, AnyArray], trees: Mapping[str, Any] | None = None
-    ) -> None:
-        self.arrays, self.trees = dict(arrays), dict(trees or {})
+    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
+        self.arrays, self.trees = dict(arrays), dict[str, Any]()
         means = {kind: f"{kind}_mean" for kind in ("instance", "items")}
         self.sizes = {kind: len(arrays[name]) for kind, name in means.items() if name in arrays}
 
@@ -87,10 +86,11 @@ class Preparation:
         for kind, table in inputs.tables.items():
             arrays[f"{kind}_mean"], std = _moments(_rows(table))
             arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
-        scaled = cls(arrays)._scaled(inputs)
+        plain = cls(arrays)
+        scaled = plain._scaled(inputs)
         if start == "none":
-            return cls(arrays), scaled
-        fitted = cls(arrays)._with_models(start, scaled, costs)
+            return plain, scaled
+        fitted = plain._with_models(start, scaled, costs)
         if start == "index":
             fitted.arrays["index"] = _index(
                 fitted.arrays.pop("of_instance"), scaled.tables["instance"]
@@ -173,7 +173,7 @@ class Preparation:
         """Predicted costs, shape (n, n_items)."""
         with threadpool_limits(limits=1), config_context(assume_finite=True):
             of_kinds = [self._predicted_by(kind, scaled) for kind in reversed(self.sizes)]
-        return of_kinds[0] + of_kinds[1] if len(of_kinds) > 1 else of_kinds[0]
+        return np.asarray(np.sum(of_kinds, axis=0))
 
     def _predicted_by(self, kind: str, scaled: DecisionInputs) -> FloatArray:
         rows = _rows(scaled.tables[kind])
@@ -239,7 +239,6 @@ class DecisionModel:
             **dict(sorted(self.facts.items())),
             "n_items": task.n_items,
             "maximize": bool(task.problem.maximize),
-            "features": self.preparation.features,
             "columns": {kind: one.to_plain() for kind, one in self.reader.columns.items()},
             "item_names": plain_labels(self.item_names),
         }
@@ -270,7 +269,7 @@ class DecisionModel:
         with FORMAT.damage(path):
             preparation = Preparation(below("preparation/", arrays))
             task = preparation.task(problem, n_items)
-            if dict(task.kinds) != dict(model.kinds) or task.features != header["features"]:
+            if dict(task.kinds) != dict(model.kinds):
                 raise DamagedFileError("its model is of other items or features")
             facts = {name: header[name] for name in _RECORDS}
             if not all(isinstance(value, list) for value in facts.values()):
@@ -286,10 +285,7 @@ class DecisionModel:
             if item_names is not None and len(item_names) != n_items:
                 raise DamagedFileError("its items have other names")
             scale = finite_number(header["scale"], "scale")
-            name = model.metadata["trainer"]
-            if name not in _TRAINERS:
-                raise DamagedFileError(f"its trainer is {name!r:.60}")
-            trainer = _TRAINERS[name].from_model(model, task)
+            trainer = _TRAINERS[model.metadata["trainer"]].from_model(model, task)
             loaded = cls(trainer, preparation, reader, item_names, scale, facts)
             # Parts that do not fit together raise here, not at the first prediction.
             loaded.costs(basis)
@@ -323,16 +319,13 @@ def _rows(table: FloatArray) -> FloatArray:
 
 def _schema(header: Header, names: Collection[str]) -> Schema:
     """Describe the arrays of a file that holds arrays of these names."""
-    arrays, has_start = {}, "preparation/start" in names
-    if has_start:
-        arrays["start"] = Array("float64", (2,))
+    # A model that lacks one that it needs cannot predict, which loading tries.
+    array = partial(Array, "float64", optional=True)
+    arrays = {"start": array((2,))}
     for kind, n_rows in (("instance", "n_items"), ("items", 1)):
-        mean, spread = f"{kind}_mean", f"{kind}_spread"
-        if {f"preparation/{mean}", f"preparation/{spread}"} & set(names):
-            arrays[mean] = Array("float64", (f"n_of_{kind}",))
-            arrays[spread] = Array("float64", (f"n_of_{kind}",), low=0.0, nonzero=True)
-            if has_start:
-                arrays[f"of_{kind}"] = Array("float64", (n_rows, f"n_of_{kind} + 1"))
+        arrays[f"{kind}_mean"] = array((f"n_of_{kind}",))
+        arrays[f"{kind}_spread"] = array((f"n_of_{kind}",), low=0.0, nonzero=True)
+        arrays[f"of_{kind}"] = array((n_rows, f"n_of_{kind} + 1"))
     model = Part({"model": Array("uint8", ("n_bytes",))})
     return {"": model, "preparation/": Part(arrays, {"n_items": header["n_items"]})}
 

@@ -14,7 +14,7 @@ from structboost.decisions.inputs import FeatureReader, TrueDecisions, read_cost
 from structboost.decisions.model import FORMAT, DecisionModel
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask
-from structboost.decisions.training import normalized_regret, train
+from structboost.decisions.training import regrets_and_sizes, train
 from structboost.faces.base import estimator, plain_parameters, restored_parameters
 from structboost.faces.columns import FROM_DTYPE
 from structboost.files.archive import SavedToFile
@@ -212,8 +212,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
             If features are not finite, or others than in training.
         """
         check_is_fitted(self)
-        costs: FloatArray = self._model.costs(self._model.reader.read(X))
-        return costs
+        return self._model.costs(self._model.reader.read(X))
 
     def predict(self, X: Any) -> FloatArray:
         """Decide for each instance, by the best decision at its predicted costs.
@@ -230,9 +229,8 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
             :class:`ShortestPath` is a path, without the cycles of a flow.
         """
         costs = self.predict_costs(X)
-        problem: DecisionProblem = self._model.trainer.task.problem
-        decisions: FloatArray = problem.simplify_all(problem.solve_all(costs))
-        return decisions
+        problem: DecisionProblem = self._model.trainer.task.problem  # type: ignore[attr-defined]
+        return problem.simplify_all(problem.solve_all(costs))
 
     def score(self, X: Any, costs: Any, sample_weight: Any = None) -> float:
         """Return minus the normalised regret, the total regret over the total of the best values.
@@ -252,12 +250,12 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
             At most 0.
         """
         decisions = self.predict(X)
-        names = self._model.item_names
-        table, _ = read_costs(costs, len(decisions), None, names)
+        table, _ = read_costs(costs, len(decisions), None, self._model.item_names)
         task: Any = self._model.trainer.task
-        truth = task.best_decisions(decisions, table)
+        best = task.best_decisions(decisions, table).chosen
         weights = checked_weights(sample_weight, len(decisions))
-        return -normalized_regret(table, decisions, truth.chosen, weights)
+        regrets, sizes = regrets_and_sizes(table, decisions, best)
+        return -float((weights * regrets).sum() / ((weights * sizes).sum() or weights.sum()))
 
     @override
     def save(self, path: PathName) -> None:
@@ -316,12 +314,11 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""
-        facts: dict[str, Any] = {f"{name}_": fact for name, fact in model.facts.items()}
-        facts |= {"_model": model, "trainer_": model.trainer}
-        facts["n_features_in_"] = model.reader.n_features
+        self.__dict__.update({f"{name}_": fact for name, fact in model.facts.items()})
+        self._model, self.trainer_ = model, model.trainer
+        self.n_features_in_ = model.reader.n_features
         if model.reader.names is not None:
-            facts["feature_names_in_"] = np.array(model.reader.names, object)
+            self.feature_names_in_ = np.array(model.reader.names, object)
         if model.item_names is not None:
-            facts["item_names_"] = model.item_names
-        self.__dict__.update(facts)
+            self.item_names_ = model.item_names
         return self

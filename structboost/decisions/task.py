@@ -289,11 +289,13 @@ def _costs_of(y: Decision) -> FloatArray:
 def _table(Y: Sequence[Decision]) -> TrueDecisions:
     """Collect true outputs in two tables."""
     for i, y in enumerate(Y):
-        if not isinstance(y, Decision) or np.shape(y.chosen) != np.shape(y.costs):
+        costs: Any = getattr(y, "costs", None)
+        if not isinstance(y, Decision) or np.shape(y.chosen) != np.shape(costs):
             raise TaskError(
                 "Y[{sample}] is no Decision with a cost of each item; make true outputs by "
                 "best_decisions.",
                 i,
             )
-    chosen, costs = (np.array(rows) for rows in zip(*Y, strict=True))
-    return TrueDecisions(chosen=chosen, costs=costs)
+    return TrueDecisions(
+        chosen=np.array([y.chosen for y in Y]), costs=np.array([y.costs for y in Y])
+    )

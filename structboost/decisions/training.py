@@ -210,20 +210,17 @@ def train(
         C, start = fits.chosen[:2]
     elif start == "auto":
         start = "least_squares" if is_linear else "none"
-    if fits is not None and is_plain and C:
-        preparation, prepared = Preparation.fit(inputs, truth.costs)
-        trainer: Any = fits.mean(preparation)
+    is_mean = fits is not None and is_plain and C
+    preparation, prepared = Preparation.fit(inputs, truth.costs, "none" if is_mean else start)
+    own_task = preparation.task(task.problem, task.n_items)
+    if fits is not None and (is_mean or not C):
+        trainer = fits.mean(preparation) if C else fits.alone(start, preparation, own_task)
     else:
-        preparation, prepared = Preparation.fit(inputs, truth.costs, start)
-        own_task = preparation.task(task.problem, task.n_items)
-        if fits is not None and not C:
-            trainer = fits.alone(start, preparation, own_task)
+        trainer = _trainer(parameters, own_task, C, is_linear=is_linear)
+        if parameters.spare_solves:
+            passes = fit_on_known_decisions(trainer, prepared, truth)
         else:
-            trainer = _trainer(parameters, own_task, C, is_linear=is_linear)
-            if parameters.spare_solves:
-                passes = fit_on_known_decisions(trainer, prepared, truth)
-            else:
-                trainer.fit(prepared, truth)
+            trainer.fit(prepared, truth)
     if fits is not None and is_union:
         plain, prepared = Preparation.fit(inputs, truth.costs)
         union = _trainer(parameters, task, AUTO, is_linear=False)
@@ -232,20 +229,15 @@ def train(
         uninterrupted(partial(union.fit, prepared, truth, folds=folds, can_split=False))
         if not fits.beat([entry["losses"] for entry in union.C_path_]):
             trainer, preparation = union, plain
-    return (
-        trainer,
-        preparation,
-        {
-            **{"C": float(trainer.C_), "history": trainer.history_, "passes": passes},
-            **{"path": fits.path if fits else [], "path_end": fits.end if fits else ""},
-        },
-    )
+    facts = {"C": float(trainer.C_), "history": trainer.history_, "passes": passes}
+    facts |= {"path": fits.path, "path_end": fits.end} if fits else {"path": [], "path_end": ""}
+    return trainer, preparation, facts
 
 
 def _trainer(parameters: Any, task: PredictThenOptimizeTask, C: Any, *, is_linear: bool) -> Any:
-    shared, of_boosting = ["tol", "random_state", "verbose"], ["max_rounds", "weak_learner"]
     trainer: Any = StructuredSVM if is_linear else StructBoost
-    names = shared if is_linear else [*shared, *of_boosting, "engine", "n_jobs"]
+    names = ["tol", "random_state", "verbose"]
+    names += [] if is_linear else ["max_rounds", "weak_learner", "engine", "n_jobs"]
     return trainer(task, C=C, **{name: getattr(parameters, name) for name in names})
 
 
@@ -421,8 +413,8 @@ class LinearFits:
 
         ``losses`` are the mean regrets of an instance, for each C of the other model and each fold.
         """
-        values = np.abs(np.einsum("ij,ij->i", self.truth.costs, self.truth.chosen))
-        scales = [values[held].mean() or 1.0 for _, held in self._rows]
+        _, sizes = regrets_and_sizes(self.truth.costs, self.truth.chosen, self.truth.chosen)
+        scales = [sizes[held].mean() or 1.0 for _, held in self._rows]
         return self.chosen.regret <= min(float(np.mean(np.divide(x, scales))) for x in losses)
 
     def alone(self, start: str, preparation: Preparation, task: Any) -> StructuredSVM:
@@ -486,16 +478,3 @@ def regrets_and_sizes(
     """
     values = np.einsum("ij,ij->i", costs, best)
     return np.abs(np.einsum("ij,ij->i", costs, chosen) - values), np.abs(values)
-
-
-def normalized_regret(
-    costs: FloatArray, chosen: FloatArray, best: FloatArray, weights: FloatArray | float = 1.0
-) -> float:
-    """Return the total regret of decisions over the total size of the best values, both weighted.
-
-    Where the best values are all 0, it is the mean regret.  Costs and decisions have the shape
-    (n, n_items).
-    """
-    regrets, sizes = regrets_and_sizes(costs, chosen, best)
-    total = (weights * sizes).sum() or np.broadcast_to(weights, len(costs)).sum()
-    return float((weights * regrets).sum() / total)

@@ -269,7 +269,7 @@ class ShapeDisplay(Described):
         of_pairs = [pair for pair in order if of_all[pair] > 0][:pairs]
         n_columns = min(3, max(len(chosen), len(of_pairs)))
         n_rows, rows_of_pairs = (-(-len(drawn) // n_columns) for drawn in (chosen, of_pairs))
-        grid, axes = (n_rows + rows_of_pairs, n_columns), []
+        grid, axes = (n_rows + rows_of_pairs, n_columns), list[Any]()
         figure = plt.figure(figsize=(3.4 * n_columns, 2.6 * grid[0]), layout="constrained")
         for i, feature in enumerate(chosen):
             axes.append(figure.add_subplot(*grid, i + 1, sharey=axes[0] if axes else None))

@@ -181,7 +181,6 @@ def test_files_of_other_models_are_named(tmp_path):
         ("svm", header_of(-1, "metadata", "parameters", "C")),
         ("decisions", array_of("preparation/instance_spread", 0.0)),
         ("decisions", array_of("model", 0)),
-        ("decisions", header_of("items", "features")),
         ("decisions", header_of(0, "parameters", "problem")),
         ("decisions", lambda header, arrays: arrays.pop("preparation/start")),
     ],
