@@ -174,11 +174,11 @@ class ExponentialMaster(SingleTermMaster):
             return None
         # The margin of a pair is minus the logarithm of its weight without rho.
         unit = self.C * np.exp(self._log_scale)
-        mass = unit * float(self._pairs.sum())
+        mass = unit * self._pairs.sum()
         if mass <= 0:
             return 0.0
-        margins = -unit * float(rel_entr(self._pairs, self._rho).sum()) - self._log_scale * mass
-        scale = min(1.0 / max(largest_edge, 1e-300), float(np.exp(min(margins / mass, 700.0))))
+        margins = -unit * rel_entr(self._pairs, self._rho).sum() - self._log_scale * mass
+        scale = min(1.0 / max(largest_edge, 1e-300), np.exp(min(margins / mass, 700.0)))
         return max(0.0, float(scale * (mass * (1.0 - np.log(scale)) + margins)))
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:

@@ -92,7 +92,7 @@ class HingeMaster(RestrictedMaster):
         if not self.oracle.exact or not beaten(risk, earlier, 0.0):
             return
         terms = np.abs(self.pool.matrix) @ weights + self.pool.losses
-        if beaten(risk, earlier, float(terms.max(initial=0.0))):
+        if beaten(risk, earlier, terms.max(initial=0.0)):
             raise TaskError(
                 "The loss-augmented argmax is not exact: the outputs that it found make a risk of "
                 f"{risk:.6g}, earlier ones {earlier:.6g}. Run check_task(task, X, Y) and correct "
@@ -124,7 +124,7 @@ class CuttingPlaneMaster(HingeMaster, Bundle):
     @override
     def _new_cut(self, weights: FloatArray) -> float:
         cut, products, risk = self.oracle.cut_at(weights)
-        self._check_risk(risk, float(self._values_at(weights).max(initial=0.0)), weights)
+        self._check_risk(risk, self._values_at(weights).max(initial=0.0), weights)
         self.pool.add([cut], products[None], np.array([cut.loss]))
         return risk
 

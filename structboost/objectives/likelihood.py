@@ -110,18 +110,7 @@ class Likelihood:
         """
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
-        sums = log_sums(problem.task, problem.X, scores, self._memo)
-        losses = sums.copy()
-        for kind in self._truth:
-            losses -= self._scores_of_truth(kind, rows[kind], len(losses))
-        self._check_truth(rows, sums, losses)
-        return losses
-
-    def _scores_of_truth(self, kind: str, rows: FloatArray, n: int) -> FloatArray:
-        """Return the part of each true output's score that one kind of parts gives."""
-        parts, channels, values = self._truth[kind]
-        products = np.asarray(values * rows[parts, channels], np.float64)
-        return np.bincount(self.owners[kind][parts], products, n).astype(np.float64, copy=False)
+        return self._losses(rows, log_sums(problem.task, problem.X, scores, self._memo))
 
     def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
@@ -131,24 +120,26 @@ class Likelihood:
         problem = self._problem
         scores = StackedParts(dict(rows), problem.offsets)
         expected, sums = marginals(problem.task, problem.X, scores, self._memo)
-        losses, entropies = sums.copy(), sums.copy()
-        slopes = {}
+        losses, entropies, slopes = self._losses(rows, sums), sums.copy(), {}
         for kind, (parts, channels, values) in self._truth.items():
-            owners, n = self.owners[kind], len(sums)
-            losses -= self._scores_of_truth(kind, rows[kind], n)
+            owners = self.owners[kind]
             by_row = np.einsum("pc,pc->p", expected[kind], rows[kind])
-            entropies -= np.bincount(owners, by_row, n)
+            entropies -= np.bincount(owners, by_row, len(sums))
             difference = -expected[kind]
             np.add.at(difference, (parts, channels), values)
             difference *= problem.example_weights[owners][:, None]
             slopes[kind] = np.ascontiguousarray(difference.T)
-        self._check_truth(rows, sums, losses)
         return LikelihoodAt(losses, entropies, expected, slopes)
 
-    def _check_truth(
-        self, rows: Mapping[str, FloatArray], sums: FloatArray, losses: FloatArray
-    ) -> None:
-        """Raise TaskError if the true output of an example scores more than the sum over all."""
+    def _losses(self, rows: Mapping[str, FloatArray], sums: FloatArray) -> FloatArray:
+        """Return the log sums over all outputs minus the scores of the true ones.
+
+        TaskError if the true output of an example scores more than the sum over all.
+        """
+        losses = sums.copy()
+        for kind, (parts, channels, values) in self._truth.items():
+            products = np.asarray(values * rows[kind][parts, channels], np.float64)
+            losses -= np.bincount(self.owners[kind][parts], products, len(sums))
         for i in np.flatnonzero(losses < -_SUSPICIOUS * (1.0 + np.abs(sums))).tolist():
             size = 0.0
             for kind, (parts, channels, values) in self._truth.items():
@@ -156,6 +147,7 @@ class Likelihood:
                 size += float(np.abs(values[here] * rows[kind][parts[here], channels[here]]).sum())
             log_sum = float(sums[i])
             check_sum(log_sum, log_sum - float(losses[i]), size, i, "the true output")
+        return losses
 
 
 _MAX_ITERATIONS = 1000
@@ -225,7 +217,6 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._responses: dict[str, StoredResponses | SparseResponses] = {
             kind: StoredResponses(int(offsets[kind][-1])) for kind in kinds
         }
-        self._n_channels = {kind: part.n_channels for kind, part in kinds.items()}
         self._likelihood = Likelihood(problem)
         self._at = self._point(self.weights)
         self.risk = self._risk()
@@ -311,7 +302,8 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         self._calls += 1
         rows = {}
         for kind, terms in self._columns.weighted(weights).items():
-            out = np.zeros((self._n_channels[kind], len(self._likelihood.owners[kind])))
+            n_channels = self._problem.task.kinds[kind].n_channels
+            out = np.zeros((n_channels, len(self._likelihood.owners[kind])))
             self._responses[kind].add_scores(terms, 0, out)
             rows[kind] = np.ascontiguousarray(out.T)
         return _Point(weights.copy(), self._likelihood.at(rows))

@@ -530,7 +530,7 @@ class MSlackMaster(SlackProgramMaster):
             self._adapt_step()
             self._blocks.add(separated, self._flat)
             # Until the first cuts promise something, weights are as large as losses.
-            largest = float(separated.losses.max(initial=0.0))
+            largest = separated.losses.max(initial=0.0)
             step, columns = self._step or largest or 1.0, self._scores.columns
             self._blocks.recenter(self._iterate[columns] / step - 1.0, 1.0 / step)
             self._blocks.sweep(_SWEEPS)
@@ -543,7 +543,7 @@ class MSlackMaster(SlackProgramMaster):
         """Examples for the next pass, or None for a pass over all."""
         if pass_index % _FULL_PASS_EVERY == 0 or not self.oracle.takes_some:
             return None
-        due = np.flatnonzero(self._excess > _DUE_EXCESS * float(self._excess.mean()))
+        due = np.flatnonzero(self._excess > _DUE_EXCESS * self._excess.mean())
         return due if 0 < len(due) < _MOST_DUE * len(self._excess) else None
 
     def _look(
@@ -594,11 +594,11 @@ class MSlackMaster(SlackProgramMaster):
         if not self._step:
             # As if the first cuts promised to take all of the objective.
             fall = np.maximum(edges - 1.0, 0.0)
-            square = float((fall * fall).sum())
+            square = (fall * fall).sum()
             self._step = self.primal / square if square > 0 else 0.0
             return
-        of_center = float(np.abs((1.0 - edges) * w).sum()) + loss * (1.0 - 1.0 / self._divisor)
-        of_blocks = self._objective - float(w.sum()) - loss + float((edges * w).sum())
+        of_center = np.abs((1.0 - edges) * w).sum() + loss * (1.0 - 1.0 / self._divisor)
+        of_blocks = self._objective - w.sum() - loss + (edges * w).sum()
         if of_center > _BALANCE * of_blocks:
             self._step *= _LONGER
         elif of_blocks > _BALANCE * of_center:

@@ -34,7 +34,7 @@ from structboost.objectives.master import (
 from structboost.runtime.compiled import compiled
 from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 
-_TINY = np.finfo(np.float64).tiny
+TINY = float(np.finfo(np.float64).tiny)
 # Rounds between two looks at the loss on the parts left out.
 _LOOK = 20
 
@@ -86,6 +86,8 @@ class NewtonBooster(Booster):
     """
 
     recalls_responses = True
+    # Whether each column is one weak learner on one channel.
+    takes_single_terms = True
 
     def __init__(self, formulation: NewtonSteps, shapes: Mapping[str, tuple[int, int]]) -> None:
         super().__init__()
@@ -132,7 +134,8 @@ class NewtonBooster(Booster):
         first = len(self._terms)
         self._terms += [[] for _ in range(n_new)]
         for kind, of_kind in terms.items():
-            self._check_terms(of_kind, n_new)
+            if self.takes_single_terms:
+                check_single_terms(of_kind, n_new, type(self.formulation).__name__)
             for column, *term in zip(*(array.tolist() for array in of_kind), strict=True):
                 self._terms[first + column].append((kind, *term))
         super().add_columns(terms, n_new)
@@ -183,7 +186,7 @@ class NewtonBooster(Booster):
 
     def _step(self, terms: Sequence[tuple[str, int, int, float]]) -> float:
         """Shrunken Newton step along the column of these terms."""
-        slope, curvature, largest = 0.0, 0.0, float(_TINY)
+        slope, curvature, largest = 0.0, 0.0, TINY
         for kind, learner, channel, coefficient in terms:
             of_term = self._along(kind, channel, self._responses[kind, learner])
             slope += coefficient * of_term[0]
@@ -204,10 +207,6 @@ class NewtonBooster(Booster):
         return along_responses(
             responses, self._slopes[kind][channel], self._curvatures[kind][channel]
         )
-
-    def _check_terms(self, terms: Terms, n_new: int) -> None:
-        """Raise TaskError if a column is a sum of weak learners."""
-        check_single_terms(terms, n_new, type(self.formulation).__name__)
 
     @abstractmethod
     def _measure(self) -> None:

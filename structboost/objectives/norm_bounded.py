@@ -129,7 +129,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             self._calls += 1
             distribution = self._distribution()
             edges = self.matrix @ distribution
-            gap = self.C * float(edges.max(initial=0.0)) - float(self.weights @ edges)
+            gap = self.C * edges.max(initial=0.0) - self.weights @ edges
             if gap <= target:
                 break
             new = self._step(distribution, edges, value)
@@ -167,15 +167,15 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         Returns None if the step gains nothing.
         """
         free = np.flatnonzero(self.weights > 0)
-        steepest = int(np.argmax(edges))
+        steepest = np.argmax(edges)
         if self.weights[steepest] == 0:
             free = np.append(free, steepest)
         direction, rest = self._direction(free, distribution, edges)
         falling = direction < 0
-        length = float((self.weights[free][falling] / -direction[falling]).min(initial=1.0))
+        length = (self.weights[free][falling] / -direction[falling]).min(initial=1.0)
         if rest < 0:
             length = min(length, self._rest / -rest)
-        slope = -float(direction @ edges[free])
+        slope = -(direction @ edges[free])
         if length <= 0.0:
             return self._pairwise_step(edges, value)
         while length > 1e-14:
@@ -184,7 +184,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             new = self._log_objective(weights)
             if new <= value + 1e-4 * length * slope:
                 weights[weights < 1e-14 * self.C] = 0.0
-                left = self.C - float(weights.sum())
+                left = self.C - weights.sum()
                 self._rest = left if left > 1e-13 * self.C else 0.0
                 self.weights = weights if left >= 0 else weights * (self.C / weights.sum())
                 return self._log_objective(self.weights)
@@ -204,7 +204,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             return None
         gain = self._margins_of(steepest) - self._margins_of(away)
         exponents = self._logs - self.weights @ self.matrix
-        low, high = 0.0, float(weights[away])
+        low, high = 0.0, weights[away]
         # The objective is convex along the way: halve on the sign of its slope.
         for _ in range(60):
             length = 0.5 * (low + high)
@@ -215,7 +215,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         new = self._log_objective(weights[:-1])
         if new >= value:
             return None
-        self.weights, self._rest = weights[:-1], float(weights[-1])
+        self.weights, self._rest = weights[:-1], weights[-1]
         return new
 
     def _margins_of(self, column: int) -> FloatArray:
@@ -228,18 +228,18 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         """Newton direction that preserves the sum of the weights, with an entry for the slack."""
         n = len(free)
         # Without any column that would gain by weight, the one without effect is the steepest.
-        with_rest = self._rest > 0 or float(edges.max(initial=0.0)) <= 0
+        with_rest = self._rest > 0 or edges.max(initial=0.0) <= 0
         hessian = self._curvature(free, distribution) - np.outer(edges[free], edges[free])
         size = n + with_rest
         system = np.zeros((size + 1, size + 1))
         system[:n, :n] = hessian
         # Columns may be equal, and the rest has no curvature.
-        system[range(size), range(size)] += 1e-10 * max(1.0, float(np.trace(hessian)) / max(n, 1))
+        system[range(size), range(size)] += 1e-10 * max(1.0, np.trace(hessian) / max(n, 1))
         system[:size, size] = system[size, :size] = 1.0
         target = np.zeros(size + 1)
         target[:n] = edges[free]
         solution = np.linalg.solve(system, target)
-        return np.asarray(solution[:n], np.float64), float(solution[n]) if with_rest else 0.0
+        return np.asarray(solution[:n], np.float64), solution[n] if with_rest else 0.0
 
     def _curvature(self, free: IntArray, distribution: FloatArray) -> FloatArray:
         """Curvature ``sum_p u_p rho_pj rho_pk``.
@@ -250,17 +250,15 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             whole = self.matrix[free]
             return (whole * distribution) @ whole.T
         pairs = np.flatnonzero(distribution > _NEGLIGIBLE * distribution.max())
-        rows = self.matrix[free].astype(np.float32)
+        rows, shares = self.matrix[free].astype(np.float32), distribution.astype(np.float32)
         if len(pairs) < 0.8 * len(distribution):
-            rows = np.ascontiguousarray(rows[:, pairs])
-        else:
-            pairs = np.arange(len(distribution))
-        return np.asarray((rows * distribution[pairs].astype(np.float32)) @ rows.T, np.float64)
+            rows, shares = np.ascontiguousarray(rows[:, pairs]), shares[pairs]
+        return np.asarray((rows * shares) @ rows.T, np.float64)
 
     def _log_objective(self, weights: FloatArray) -> float:
         exponents = self._logs - weights @ self.matrix
-        top = float(exponents.max())
-        return top + float(np.log(np.exp(exponents - top).sum()))
+        top = exponents.max()
+        return float(top + np.log(np.exp(exponents - top).sum()))
 
     def _distribution(self) -> FloatArray:
         exponents = self._logs - self.weights @ self.matrix
@@ -403,7 +401,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         losses = np.append(0.0, pool.losses)
         multipliers = self._proximal.ravel() / self._proximal.sum()
         # The step's own cost, sum(w), is taken back by 1 in every product.
-        products = np.ascontiguousarray(np.vstack((products, products - penalty)) + 1.0)
+        products = np.vstack((products, products - penalty)) + 1.0
         losses = np.append(losses, losses - penalty * self.C)
         weights, _, _ = proximal_step(
             products, losses, 1.0, self.weights, step, multipliers, 1e-2 * accuracy,

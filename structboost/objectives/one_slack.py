@@ -190,7 +190,7 @@ class OneSlackMaster(CuttingPlaneMaster):
     def _first_step_length(self) -> float:
         """Length of the step along which the only cut promises to take all of the objective."""
         fall = np.maximum(self.C * self.pool.matrix[1] - 1.0, 0.0)
-        square = float(fall @ fall)
+        square = fall @ fall
         return self.primal / square if square > 0 and self.primal > 0 else self.step_length
 
     def _solve_by_cutting_planes(self, tolerance: float) -> None:
@@ -311,7 +311,7 @@ class OneSlackMaster(CuttingPlaneMaster):
                     best = self.weights, self.risk
                     if used > _ENOUGH_USED:
                         break
-                    more *= float(np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0))
+                    more *= np.clip(_ENOUGH_USED / max(used, 1e-3), 1.5, 8.0)
                 else:
                     too_large, beyond = more, (self.weights, self.primal)
                     more *= 0.6

@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.errors import TaskError
 from structboost.learners.base import Growth
-from structboost.learners.terms import Terms
 from structboost.learners.tree_growth import (
     SURE,
     confident_leaves,
@@ -26,7 +25,7 @@ from structboost.objectives.base import Boosting, Problem, SoftmaxLink
 from structboost.objectives.exponential import LARGEST_WEIGHT
 from structboost.objectives.likelihood import Likelihood
 from structboost.objectives.master import Booster
-from structboost.objectives.newton_steps import HeldOutBooster, NewtonBooster, NewtonSteps
+from structboost.objectives.newton_steps import TINY, HeldOutBooster, NewtonBooster, NewtonSteps
 from structboost.objectives.pair_margins import PAIR_LINK, PairColumns, PairFormulation
 from structboost.runtime.compiled import compiled
 
@@ -66,14 +65,14 @@ class StageWiseBooster(PairColumns, Booster):
         for j in selected:
             self._calls += 1
             margins = self.matrix[j]
-            step = float(np.abs(margins).max(initial=0.0))
+            step = np.abs(margins).max(initial=0.0)
             if step == 0.0:
                 continue
             u = np.exp(self._logs - self._logs.max())
-            right, wrong = float(u @ np.maximum(margins, 0.0)), float(u @ np.maximum(-margins, 0.0))
+            right, wrong = u @ np.maximum(margins, 0.0), u @ np.maximum(-margins, 0.0)
             change = LARGEST_WEIGHT if wrong == 0 else 0.0
             if right > 0 and wrong > 0:
-                change = min(max(0.5 / step * float(np.log(right / wrong)), 0.0), LARGEST_WEIGHT)
+                change = min(max(0.5 / step * np.log(right / wrong), 0.0), LARGEST_WEIGHT)
             self.weights[j] += change
             self._logs -= change * margins
         self.risk = float(np.exp(self._logs).sum())
@@ -86,7 +85,6 @@ class StageWiseBooster(PairColumns, Booster):
 
 # A number from which on doubles are whole.
 _WHOLE = 2.0**52
-_TINY = float(np.finfo(np.float64).tiny)
 # Examples whose losses are computed at once, so that their exponentials stay in the cache.
 _EXAMPLES_AT_ONCE = 1 << 15
 
@@ -275,7 +273,7 @@ def _step_along(
     settings: tuple[float, float, float],
 ) -> float:
     """Shrunken Newton step along a tree, whose leaves have these responses."""
-    slope, curvature, largest = 0.0, 0.0, _TINY
+    slope, curvature, largest = 0.0, 0.0, TINY
     for i in range(len(leaf_of)):
         response = responses[leaf_of[i]]
         slope += response * slopes[i]
@@ -401,6 +399,8 @@ class StageWiseRandomField(NewtonSteps):
 class StageWiseRandomFieldBooster(HeldOutBooster):
     """Booster of the parts of all kinds, with columns of any terms."""
 
+    takes_single_terms = False
+
     def __init__(self, problem: Problem, formulation: StageWiseRandomField) -> None:
         self._likelihood = Likelihood(problem)
         kinds = problem.task.kinds
@@ -409,10 +409,6 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
         }
         super().__init__(formulation, shapes, problem.example_weights)
         self._measure()
-
-    @override
-    def _check_terms(self, terms: Terms, n_new: int) -> None:
-        return
 
     @override
     def _losses_at(
@@ -533,11 +529,11 @@ class StageWiseRankingBooster(NewtonBooster):
         # Only differences within a query count.  Sums over pairs want no negative weights, and an
         # response that is constant in a query must not count by rounding.
         values = responses.astype(np.float64)
-        largest = float(np.abs(values).max(initial=0.0))
+        largest = np.abs(values).max(initial=0.0)
         _, lowest, sizes = _extremes(values, self._starts)
         values -= np.repeat(lowest, sizes)
-        both = float(self._pair_sums(self._up * values, self._down * values)[0].sum())
-        squares = float((values * values) @ (self._above + self._below))
+        both = self._pair_sums(self._up * values, self._down * values)[0].sum()
+        squares = (values * values) @ (self._above + self._below)
         return float(values @ (self._above - self._below)), squares - 2.0 * both, largest
 
     @override

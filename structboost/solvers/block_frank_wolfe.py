@@ -217,7 +217,7 @@ class BlockFrankWolfe:
         """Make passes over the cached cuts of all examples."""
         self.visit(np.arange(self._parts.n_examples))
         for _ in range(n_passes - 1):
-            least_gap = _SHRINKING_SHARE * float(self._gaps.mean())
+            least_gap = _SHRINKING_SHARE * self._gaps.mean()
             self.visit(np.flatnonzero(self._gaps > least_gap))
         self._age()
         self._n_rounded += 1
@@ -251,7 +251,7 @@ class BlockFrankWolfe:
             mean += 2.0 / (index + 1) * (self.weights - mean)
             if full and (gap <= target or n_steps == 0):
                 break
-            full = index % _FULL_PASS_EVERY == 0 or float(self._gaps.sum()) <= target
+            full = index % _FULL_PASS_EVERY == 0 or self._gaps.sum() <= target
         self._age()
         # A visit adds to the weights by small steps; the bound wants them exact.
         self._add_up()

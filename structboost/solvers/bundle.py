@@ -245,7 +245,7 @@ class Bundle(ABC):
         """Lower bound of the objective of ``weights`` by the cuts."""
         matrix = self.pool.matrix
         margins = ordered_times_vector(matrix, weights) if self.ordered else matrix @ weights
-        return self._objective(weights, float((self.pool.losses - margins).max(initial=0.0)))
+        return self._objective(weights, (self.pool.losses - margins).max(initial=0.0))
 
     def _nearest(self, step: float, accuracy: float) -> FloatArray:
         """Minimise the cuts, the ridge and ``|w - center|^2 / (2 step)``, and update the ages."""

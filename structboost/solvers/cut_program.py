@@ -25,7 +25,7 @@ _OPTIONS = {
     "dual_feasibility_tolerance": 1e-9,
 }
 # Choice of the simplex method.
-_STRATEGY, _PRIMAL = "simplex_strategy", 4
+_STRATEGY, _DUAL, _PRIMAL = "simplex_strategy", 1, 4
 # Gap up to which a solution is accepted, relative to the objective. The bound that users see does
 # not rest on it: it is computed from multipliers that are feasible by construction.
 _TOLERANCE = 1e-5
@@ -140,11 +140,10 @@ class CutProgram:
         solution, trouble = self._run()
         if trouble:
             logger.info("Restricted master: %s; solving again from scratch.", trouble)
-            _, usual = self._highs.getOptionValue(_STRATEGY)
             self._highs.clearSolver()
             self._highs.setOptionValue(_STRATEGY, _PRIMAL)
             solution, trouble = self._run()
-            self._highs.setOptionValue(_STRATEGY, usual)
+            self._highs.setOptionValue(_STRATEGY, _DUAL)
         if trouble or solution is None:
             raise SolverError(
                 f"The restricted master with {len(self._sent)} cuts and {len(self._weight_at)} "
@@ -172,11 +171,11 @@ class CutProgram:
         products, slacks = pool.matrix[new], pool.slacks[new]
         n = len(slacks)
         if n:
-            rows, columns = np.nonzero(products)
+            cuts, columns = np.nonzero(products)
             at = np.concatenate((self._weight_at[columns], self._slack_at[slacks]))
-            values = np.concatenate((products[rows, columns], np.ones(n)))
-            order = np.lexsort((at, np.concatenate((rows, np.arange(n)))))
-            starts = starts_of(np.bincount(rows, minlength=n) + 1)[:-1]
+            values = np.concatenate((products[cuts, columns], np.ones(n)))
+            order = np.lexsort((at, np.concatenate((cuts, np.arange(n)))))
+            starts = starts_of(np.bincount(cuts, minlength=n) + 1)[:-1]
             self._highs.addRows(
                 n, pool.losses[new] / self.unit, np.full(n, _FREE), len(at),
                 starts.astype(np.int32), at[order].astype(np.int32), values[order],
@@ -188,7 +187,7 @@ class CutProgram:
 
         If losses and weights are multiplied by a number, the program is the same.
         """
-        largest = float(self._pool.losses.max(initial=0.0))
+        largest = self._pool.losses.max(initial=0.0)
         is_usual = _USUAL_LOSSES[0] <= largest <= _USUAL_LOSSES[1]
         unit = 1.0
         if not is_usual and largest and self._norm is None:
@@ -235,7 +234,7 @@ class CutProgram:
             primal += float(weights.sum())
             tolerance = _TOLERANCE * max(self.unit, abs(primal))
         else:
-            tolerance = _TOLERANCE_OF_LOSS * float(pool.losses.max(initial=1e-300))
+            tolerance = _TOLERANCE_OF_LOSS * pool.losses.max(initial=1e-300)
         # Both are feasible by now: weak duality makes their gap a check of everything at once.
         if not np.isfinite(primal) or not primal - bound <= tolerance:
             return None, f"primal {primal!r} and dual {bound!r} of its solution differ"
@@ -244,5 +243,5 @@ class CutProgram:
 
 def scaled_down(weights: FloatArray, norm: float) -> FloatArray:
     """Scale weights down to a sum of at most ``norm``."""
-    total = float(weights.sum())
+    total = weights.sum()
     return weights * (norm / total) if total > norm else weights

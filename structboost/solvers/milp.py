@@ -100,7 +100,7 @@ def search_binary(
     spent = np.where(prices > 0, sides[1], np.where(prices < 0, sides[0], 0.0))
     excess = float(prices @ spent + reduced @ base - values @ base)
     # Above 0 even then: of solutions of no worth, one is enough.
-    least = _LEAST_GAIN * float(np.abs(values).max(initial=0.0)) or np.finfo(np.float64).tiny
+    least = _LEAST_GAIN * np.abs(values).max(initial=0.0) or np.finfo(np.float64).tiny
 
     is_free = bounds[:, 0] < bounds[:, 1]
     order = np.argsort(np.abs(reduced), kind="stable")
@@ -114,8 +114,8 @@ def search_binary(
     size = np.where(np.isfinite(sides), np.abs(sides), 0.0)
     passed = sides + np.array([[-_ROUNDING], [_ROUNDING]]) * (1.0 + size)
 
-    budget = max(float(sizes[:_FIRST_ENTRIES].max(initial=0.0)), least)
-    total = float(sizes.sum())
+    budget = max(sizes[:_FIRST_ENTRIES].max(initial=0.0), least)
+    total = sizes.sum()
     while True:
         loss, flips, n_nodes = _search(
             values[order] * signs, sizes, moves, repair, rows @ base, passed, excess, budget,
@@ -430,14 +430,8 @@ def _rows(matrix: Any, b: Any, name: str) -> Any:
     """Return coefficients and sides of one sort of constraints, or None without any."""
     if matrix is None:
         return None
-    try:
-        rows = csr_array(matrix if issparse(matrix) else np.asarray(matrix, np.float64))
-        sides = np.asarray(b, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"A_{name} is {shown(matrix)} and b_{name} {shown(b)} ({error}); give rows of numbers, "
-            "and a number for each row."
-        ) from None
+    rows = csr_array(matrix if issparse(matrix) else np.asarray(matrix, np.float64))
+    sides = np.asarray(b, np.float64)
     if rows.ndim != 2 or sides.shape != rows.shape[:1]:
         raise ValueError(
             f"A_{name} has shape {rows.shape} and b_{name} {sides.shape}; give an entry of b_{name}"

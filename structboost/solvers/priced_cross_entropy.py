@@ -149,7 +149,7 @@ class PricedCrossEntropy:
         minimise_quadratic(curvature, at.gradient[working].copy(), prices[working], moved)
         direction = np.zeros(len(weights))
         direction[working] = moved - weights[working]
-        slope, size = float(at.gradient @ direction), 1.0
+        slope, size = at.gradient @ direction, 1.0
         for _ in range(_MAX_HALVINGS):
             after = self._at(weights + size * direction, C, prices)
             if after.solution.objective <= at.solution.objective + 1e-4 * size * slope:
@@ -178,7 +178,7 @@ class PricedCrossEntropy:
         loss = float((sums - (self.targets * scores).sum(axis=1)).sum()) / n
         probabilities = np.exp(scores - sums[:, None])
         edges = C * self._edges(probabilities)
-        largest = float((edges / prices).max())
+        largest = (edges / prices).max()
         mixed = min(1.0, 1.0 / largest) if largest > 0 else 1.0
         dual = (1.0 - mixed) * self.targets + mixed * probabilities
         bound = C / n * float(((dual - self.targets) @ self.offset).sum() - xlogy(dual, dual).sum())

@@ -61,7 +61,7 @@ class QuasiNewton:
         steepest[held] = 0.0
         direction = self._times_inverse(steepest)
         direction[held] = 0.0
-        if not float(direction @ self.gradient) < 0.0:
+        if not direction @ self.gradient < 0.0:
             self._pairs.clear()
             direction = steepest
         size = 1.0
@@ -71,12 +71,12 @@ class QuasiNewton:
             weights = self.weights + size * direction
             weights[at] = np.maximum(weights[at], 0.0)
             change = weights - self.weights
-            promised = float(self.gradient @ change)
+            promised = self.gradient @ change
             value, gradient = self._evaluate(weights)
             if value <= self.value + _ARMIJO * promised and promised < 0.0:
                 difference = gradient - self.gradient
                 curvature = float(change @ difference)
-                if curvature > _LEAST_CURVATURE * float(change @ change):
+                if curvature > _LEAST_CURVATURE * (change @ change):
                     self._pairs.append((change, difference, 1.0 / curvature))
                 self.weights, self.value, self.gradient = weights, value, gradient
                 return True
@@ -87,13 +87,13 @@ class QuasiNewton:
     def _times_inverse(self, vector: FloatArray) -> FloatArray:
         out, factors = vector.copy(), []
         for change, difference, inverse in reversed(self._pairs):
-            factors.append(inverse * float(change @ out))
+            factors.append(inverse * (change @ out))
             out -= factors[-1] * difference
         if self._pairs:
             _, difference, inverse = self._pairs[-1]
-            out /= inverse * float(difference @ difference)
+            out /= inverse * (difference @ difference)
         for (change, difference, inverse), factor in zip(
             self._pairs, reversed(factors), strict=True
         ):
-            out += (factor - inverse * float(difference @ out)) * change
+            out += (factor - inverse * (difference @ out)) * change
         return out

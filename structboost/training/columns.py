@@ -166,9 +166,8 @@ class ColumnRegistry:
 
     def weights(self) -> ColumnWeights:
         """The live columns with a weight, by their number."""
-        weights = self._master.weights
-        used = weights.nonzero()[0]
-        return ColumnWeights(self._live[used].astype(np.int32), weights[used])
+        (used,) = self._master.weights.nonzero()
+        return ColumnWeights(self._live[used].astype(np.int32), self._master.weights[used])
 
     def ensemble(
         self,
@@ -181,7 +180,7 @@ class ColumnRegistry:
         for stage in stages:
             is_used[stage.columns] = True
         places = np.cumsum(is_used) - 1
-        weights = np.zeros((len(stages), int(is_used.sum())))
+        weights = np.zeros((len(stages), is_used.sum()))
         for row, stage in zip(weights, stages, strict=True):
             row[places[stage.columns]] = stage.weights
         used = [key for key, is_in in zip(self._indices, is_used.tolist(), strict=True) if is_in]
@@ -258,7 +257,7 @@ class ColumnRegistry:
         """
         indices = self._learners[kind]
         numbered = [(first + i, term) for i, column in enumerate(fresh) for term in column.terms]
-        learners = list(dict.fromkeys(term.learner for _, term in numbered))
+        learners = dict.fromkeys(term.learner for _, term in numbered)
         new = [learner for learner in learners if learner not in indices]
         if len(new) < len(learners) and self._master.recalls_responses and grower is None:
             # Learners of earlier rounds, on other channels now.

@@ -147,7 +147,7 @@ class DaskTrainingSet(TrainingSet):
         weights: FloatArray,
         in_shards: FeaturesInShards,
     ) -> Delayed:
-        first, last = (int(blocks.examples[b]) for b in (first_block, first_block + n_blocks))
+        first, last = blocks.examples[[first_block, first_block + n_blocks]].tolist()
         of_shard, y = blocks.run(first_block, n_blocks), self.Y[first:last]
         # Rows of several chunks are one chunk where the shard is made.
         (rows,) = self.X[first:last].rechunk(-1).to_delayed().ravel()

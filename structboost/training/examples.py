@@ -310,6 +310,8 @@ class TrainingSet(ABC):
 class ArrayTrainingSet(TrainingSet):
     """Training set in this process."""
 
+    rows: Mapping[str, AnyArray]
+
     def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
         stack = stacked_in_order(task, X)
         self.task, self.X, self.Y = task.for_inputs(X), X, Y
@@ -317,17 +319,14 @@ class ArrayTrainingSet(TrainingSet):
 
     @override
     def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
-        assert self.rows is not None
         return bin_thresholds(self.rows[kind], exact=exact)
 
     @override
     def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
-        assert self.rows is not None
         return Standardisation.of(copied_in_order(self.rows[kind]), response)
 
     @override
     def _features(self, kind: str, start: int, stop: int) -> GivenRows:
-        assert self.rows is not None
         return GivenRows(self.rows[kind][start:stop])
 
 

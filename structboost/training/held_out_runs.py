@@ -138,8 +138,7 @@ def difference(
     """
     weights = np.concatenate([run.weights for run in runs])
     weights = weights / weights.sum()
-    of_both = _best_losses(runs, looks), _best_losses(other_runs, other_looks)
-    differences = of_both[0] - of_both[1]
+    differences = _best_losses(runs, looks) - _best_losses(other_runs, other_looks)
     mean = float(weights @ differences)
     return mean, float((weights**2) @ (differences - mean) ** 2) ** 0.5
 

@@ -123,7 +123,6 @@ class Loop:
         # Whether a bound exceeded the objective.
         self._contradicts = False
         self._began = began
-        self._is_observed = False
         self._checkpoint = checkpoint
         self._calls_before = weighted.oracle_calls
         self.rule.restart()

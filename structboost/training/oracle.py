@@ -83,7 +83,7 @@ class ShardedOracle(CutOracle):
         most_examples = None if task.separates_in_batches else PYTHON_EXAMPLES
         self.blocks = blocks_of(training_set.offsets, most_examples)
         for kind, n_channels in self.n_channels.items():
-            most = int(np.diff(self.blocks.rows[kind]).max(initial=0))
+            most = np.diff(self.blocks.rows[kind]).max(initial=0)
             check_memory(
                 8 * most * n_channels,
                 f"The scores of {most} parts on the {n_channels} channels of kind {kind!r}",

@@ -187,7 +187,7 @@ class Shard:
         """Signed weight of every (row, channel), a sum of multipliers times measures (mu, (11))."""
         if kind not in self._duals:
             starts = self.blocks.rows[kind]
-            out = np.zeros((int(starts[-1]), self.n_channels[kind]))
+            out = np.zeros((starts[-1], self.n_channels[kind]))
             for b in range(len(self.blocks)):
                 of_block = out[starts[b] : starts[b + 1]]
                 for key, weight in self._weighted:

@@ -288,8 +288,8 @@ def iterated_Cs(
     Cs: Any, check: Callable[[Any, str], Any] = checked_regularisation
 ) -> Iterator[Any]:
     """Iterate over the values of C of a path, each after a check that it is a number above 0."""
-    is_other = isinstance(Cs, str | bytes | Mapping | type) or not hasattr(Cs, "__iter__")
-    if is_other or getattr(Cs, "ndim", 1) == 0:
+    is_list = hasattr(Cs, "__iter__") and getattr(Cs, "ndim", 1) != 0
+    if isinstance(Cs, str | bytes | Mapping | type) or not is_list:
         raise TypeError(f"Cs is {shown(Cs)}; give a list of numbers above 0.")
     for i, C in enumerate(Cs):
         check(C, f"Cs[{i}]")
