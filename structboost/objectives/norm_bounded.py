@@ -403,7 +403,7 @@ class NormBoundedHingeMaster(CuttingPlaneMaster):
         # The step's own cost, sum(w), is taken back by 1 in every product.
         products = np.vstack((products, products - penalty)) + 1.0
         losses = np.append(losses, losses - penalty * self.C)
-        weights, _, _ = proximal_step(
+        weights, _ = proximal_step(
             products, losses, 1.0, self.weights, step, multipliers, 1e-2 * accuracy,
             no_curvature(len(self.weights)),
         )  # fmt: skip

@@ -184,14 +184,12 @@ class OneSlackMaster(CuttingPlaneMaster):
         if self.ridge:
             tolerance = min(tolerance, _RIDGE_GAP)
         elif len(self.pool) == 2 and not self.weights.any():
-            self.step_length = self._first_step_length()
+            # The only cut promises to take all of the objective along a step of this length.
+            fall = np.maximum(self.C * self.pool.matrix[1] - 1.0, 0.0)
+            square = float(fall @ fall)
+            if square > 0 and self.primal > 0:
+                self.step_length = self.primal / square
         return self._solve_by_bundle(lambda: tolerance * self.primal, most_cuts)
-
-    def _first_step_length(self) -> float:
-        """Length of the step along which the only cut promises to take all of the objective."""
-        fall = np.maximum(self.C * self.pool.matrix[1] - 1.0, 0.0)
-        square = fall @ fall
-        return self.primal / square if square > 0 and self.primal > 0 else self.step_length
 
     def _solve_by_cutting_planes(self, tolerance: float) -> None:
         for _ in range(_MAX_CUTS_PER_SOLVE):
@@ -213,7 +211,7 @@ class OneSlackMaster(CuttingPlaneMaster):
         multipliers = pool.multipliers.copy()
         weights, step, curvature = self.weights, _LONGER * self.step_length, pool.curvature_by_row()
         for _ in range(_MAX_LONG_STEPS):
-            weights, _, curvature = proximal_step(
+            weights, curvature = proximal_step(
                 pool.matrix, pool.losses, self.C, weights, step, multipliers, 0.05 * accuracy,
                 curvature,
             )  # fmt: skip

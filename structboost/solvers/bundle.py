@@ -252,7 +252,7 @@ class Bundle(ABC):
         pool = self.pool
         # Both squares are one, about a center nearer to zero.
         shortened = 1.0 / (self.ridge + 1.0 / step) if self.ridge else step
-        weights, _, curvature = proximal_step(
+        weights, curvature = proximal_step(
             pool.matrix, pool.losses, self.C, self.weights * (shortened / step), shortened,
             pool.multipliers, _STEP_ACCURACY * accuracy,
             pool.curvature_by_row(), ordered=self.ordered,

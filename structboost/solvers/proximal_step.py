@@ -58,7 +58,7 @@ def proximal_step(
     curvature: Curvature,
     *,
     ordered: bool = False,
-) -> tuple[FloatArray, float, Curvature]:
+) -> tuple[FloatArray, Curvature]:
     """Minimise ``sum(w) + budget * max(losses - matrix @ w) + |w - center|^2 / (2 step)``, w >= 0.
 
     Solved in its dual, a concave piecewise quadratic over the simplex ``multipliers >= 0, sum =
@@ -77,7 +77,7 @@ def proximal_step(
         A feasible start, changed in place to the solution.
     tolerance : float
         Duality gap at which to stop.
-    known : Curvature
+    curvature : Curvature
         Products from the last step, for the same indices of cuts, which only save time.
     ordered : bool
         Whether the weights must not depend on BLAS, to the last bit
@@ -86,13 +86,12 @@ def proximal_step(
     Returns
     -------
     weights : ndarray, shape (n_columns,)
-    gap : float
     curvature : Curvature
     """
     n_cuts = len(losses)
     weights, positive = np.empty_like(center), curvature.positive.copy()
     order, gram = np.empty(n_cuts, np.int64), np.empty((n_cuts, n_cuts))
-    gap, n = _proximal_step(
+    n = _proximal_step(
         (matrix.reshape(-1), losses),
         (budget, step),
         center,
@@ -104,7 +103,7 @@ def proximal_step(
         (np.empty(n_cuts, np.int64), np.empty(n_cuts + 1, np.int32)),
         ORDERED if ordered else BLAS,
     )
-    return weights, gap, Curvature(order[:n], gram[:n, :n].copy(), positive)
+    return weights, Curvature(order[:n], gram[:n, :n].copy(), positive)
 
 
 @compiled
@@ -119,8 +118,8 @@ def _proximal_step(
     curvature: tuple[IntArray, FloatArray, BoolArray],
     space: tuple[IntArray, IntArray],
     sums: bool | None,
-) -> tuple[float, int]:
-    """Make the step, and return the gap and the number of cuts of the curvature.
+) -> int:
+    """Make the step, and return the number of cuts of the curvature.
 
     ``weights``, ``multipliers`` and ``curvature`` (order of its cuts, their products, positive
     columns) are filled in.
@@ -196,7 +195,7 @@ def _proximal_step(
         multipliers[i] = 0.0
     for i in range(n_free):
         multipliers[order[i]] = in_order[i]
-    return gap, n_known
+    return n_known
 
 
 @compiled

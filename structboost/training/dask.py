@@ -23,7 +23,7 @@ from structboost.runtime.registry import require
 from structboost.training.examples import TrainingSet, kind_of_rows
 from structboost.training.hosts import RESUMES, Call, Failure, Host, Layout, RemoteWorkers
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard
-from structboost.validation import first_unusable
+from structboost.validation import check_examples, first_unusable
 
 require("distributed", "engine='dask' or a Dask collection")
 from dask.delayed import Delayed, delayed
@@ -109,10 +109,7 @@ class DaskTrainingSet(TrainingSet):
         X, Y = (
             part.compute_chunk_sizes() if np.isnan(np.shape(part)[0]) else part for part in (X, Y)
         )
-        if len(Y) != len(X):
-            raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
-        if not len(X):
-            raise ValueError("X is empty; give at least one example.")
+        check_examples(X, Y)
         self.task, self.X, self.Y = task, X.rechunk({1: -1}), Y
         self.offsets = {kind: np.arange(len(X) + 1)}
 

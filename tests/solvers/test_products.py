@@ -78,11 +78,10 @@ def test_the_ordered_step_ends_at_the_same_weights():
     found = []
     for ordered in (False, True):
         multipliers = np.append(5.0, np.zeros(11))
-        weights, gap, _ = proximal_step(
+        weights, _ = proximal_step(
             matrix, losses, 5.0, np.zeros(40), 0.1, multipliers, 1e-10, no_curvature(40),
             ordered=ordered,
         )  # fmt: skip
-        assert gap <= 1e-10
         found.append(weights)
     assert found[0].max() > 0
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
