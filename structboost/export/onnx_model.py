@@ -316,7 +316,7 @@ def _scores(graph: _Graph, scorer: Any, rows: str, n_channels: int) -> str:
 def _trees_of_ensemble(trees: WeightedTrees, dtype: np.dtype[Any]) -> _Trees:
     """Return a tree for each term, whose nodes that do not split send all rows left."""
     splits = np.isfinite(trees.threshold)
-    threshold = _largest_if(~splits, trees.threshold, dtype)
+    threshold = _rounded(trees.threshold, dtype)
     index = np.repeat(np.arange(len(splits)), np.diff(trees.indptr))
     missing_left = (trees.missing_left > 0) | ~splits
     nodes = trees.feature[index], threshold[index], missing_left[index]
@@ -339,17 +339,17 @@ def _trees_of_table(table: LookupTable, dtype: np.dtype[Any]) -> Iterator[_Trees
         values = np.concatenate((values, last))
         yield (
             np.full(shape, feature),
-            np.tile(_largest_if(np.isinf(thresholds), thresholds, dtype)[order], (n_channels, 1)),
+            np.tile(_rounded(thresholds, dtype)[order], (n_channels, 1)),
             np.zeros(shape, bool),
             values.T,
             np.arange(n_channels),
         )
 
 
-def _largest_if(is_largest: AnyArray, thresholds: FloatArray, dtype: np.dtype[Any]) -> AnyArray:
+def _rounded(thresholds: FloatArray, dtype: np.dtype[Any]) -> AnyArray:
     """Round thresholds to a type, so that they split numbers of it as before."""
     rounded = single_thresholds(thresholds) if dtype == np.float32 else thresholds
-    return np.where(is_largest, np.finfo(dtype).max, rounded)
+    return np.where(np.isfinite(thresholds), rounded, np.finfo(dtype).max)
 
 
 def _hstack_sets(graph: _Graph, rows: str, sets: SetColumns) -> str:

@@ -97,10 +97,6 @@ class ConvergenceDisplay(Described):
         return self
 
 
-# Measurements by which C is chosen, the first that a path has, and the names of those of the folds.
-_CRITERIA = {"score": "scores", "surrogate": "surrogates", "loss": "losses"}
-
-
 class CPathDisplay(Described):
     """Held-out measurement and number of columns against C, with the C that was chosen.
 
@@ -161,12 +157,12 @@ class CPathDisplay(Described):
         """Draw the path, into ``ax`` if it is not None."""
         above, below = self.ax_ = _two_axes("CPathDisplay", ax, (5.0, 4.4), (2, 1))
         self.figure_ = above.figure
-        criterion = next((key for key in _CRITERIA if key in self.path[0]), "loss")
+        criterion = "score" if "score" in self.path[0] else "surrogate"
         paths = [list(records) for _, records in groupby(self.path, lambda r: r["weak_learner"])]
         for i, path in enumerate(paths):
             Cs, columns, means, folds = (
                 np.array([record[key] for record in path])
-                for key in ("C", "columns", criterion, _CRITERIA[criterion])
+                for key in ("C", "columns", criterion, f"{criterion}s")
             )
             label = "held-out part"
             if folds.shape[1] > 1:
@@ -179,8 +175,6 @@ class CPathDisplay(Described):
         for axis in (above, below):
             axis.axvline(self.C, color="0.4", linestyle=":", label=f"chosen: C = {self.C:.3g}")
             axis.set_xscale("log")
-        if criterion == "loss":
-            above.set_ylim(bottom=0)
         below.set_ylim(bottom=0)
         above.set_ylabel(f"held-out {criterion}")
         below.set(ylabel="columns", xlabel="C")
@@ -295,14 +289,13 @@ def plain(axis: Any) -> None:
 
 def _two_axes(
     purpose: str, ax: Any, size: tuple[float, float], heights: tuple[int, int]
-) -> tuple[Any, Any]:
+) -> tuple[Any, ...]:
     """Return the user's two axes, or new ones of a size."""
     plt = pyplot(purpose)
     if ax is None:
         _, ax = plt.subplots(
             2, 1, sharex=True, figsize=size, layout="constrained", height_ratios=heights
         )
-    above, below = ax
-    plain(above)
-    plain(below)
-    return above, below
+    for axis in ax:
+        plain(axis)
+    return tuple(ax)

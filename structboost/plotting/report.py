@@ -110,38 +110,37 @@ def save_report(
 
 
 def _certificate(estimator: Any) -> str:
+    def fact(name: str) -> Any:
+        return getattr(estimator, name, None)
+
     last = estimator.history_[-1] if estimator.history_ else {}
-    rows: dict[str, Any] = {}
-    if hasattr(estimator, "minimised_"):
-        rows["Minimised"] = estimator.minimised_
-    if hasattr(estimator, "model_"):
-        rows["Weak learners"] = getattr(estimator, "learner_", estimator.model_.families)
-    rows |= {"Rounds": len(estimator.history_), "Objective": estimator.objective_}
-    if last.get("bound") is not None:
-        certified = "certified" if last["certified"] else "not certified"
-        rows |= {"Lower bound": last["bound"], f"Relative gap ({certified})": last["gap"]}
-        rows["Bound and gap hold"] = getattr(estimator, "gap_text_", "")
+    has_model, families = hasattr(estimator, "model_"), getattr(fact("model_"), "families", None)
+    has_bound = last.get("bound") is not None
+    certified = "certified" if last.get("certified") else "not certified"
     # The C of stage-wise fits is infinite; estimators whose C is a number have no C_.
-    C = getattr(estimator, "C_", getattr(estimator, "C", None))
-    if isinstance(C, int | float | np.number) and np.isfinite(C):
-        rows["C"] = C
-    for name, attribute in (
-        ("Learning rate", "learning_rate_"),
-        ("Depth of the trees", "max_depth_"),
-        ("Fraction of the features that a node may split", "max_features_"),
-        ("Temperature of probabilities", "temperature_"),
-        ("End of training", "ending_text_"),
-        ("Features", "n_features_in_"),
-    ):
-        if (value := getattr(estimator, attribute, None)) not in (None, ""):
-            rows[name] = value
-    if hasattr(estimator, "model_"):
-        rows["Weak learners with a weight"] = estimator.model_.n_learners
-    if hasattr(estimator, "classes_"):
-        rows["Classes"] = len(estimator.classes_)
-    if "seconds" in last:
-        rows["Seconds of training"] = last["seconds"]
-    return _section("Model", _table([], ([name, _cell(value)] for name, value in rows.items())))
+    C = getattr(estimator, "C_", fact("C"))
+    has_C = isinstance(C, int | float | np.number) and np.isfinite(C)
+    rows = {
+        "Minimised": fact("minimised_"),
+        "Weak learners": getattr(estimator, "learner_", families) if has_model else None,
+        "Rounds": len(estimator.history_),
+        "Objective": estimator.objective_,
+        "Lower bound": last.get("bound"),
+        f"Relative gap ({certified})": last["gap"] if has_bound else None,
+        "Bound and gap hold": fact("gap_text_") if has_bound else None,
+        "C": C if has_C else None,
+        "Learning rate": fact("learning_rate_"),
+        "Depth of the trees": fact("max_depth_"),
+        "Fraction of the features that a node may split": fact("max_features_"),
+        "Temperature of probabilities": fact("temperature_"),
+        "End of training": fact("ending_text_"),
+        "Features": fact("n_features_in_"),
+        "Weak learners with a weight": getattr(fact("model_"), "n_learners", None),
+        "Classes": len(estimator.classes_) if hasattr(estimator, "classes_") else None,
+        "Seconds of training": last.get("seconds"),
+    }
+    cells = ([name, _cell(value)] for name, value in rows.items() if value not in (None, ""))
+    return _section("Model", _table([], cells))
 
 
 def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Iterator[str]:
@@ -170,16 +169,14 @@ def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Ite
 
 def _shaded(names: Sequence[str], counts: IntArray) -> Iterator[list[str]]:
     """Return the rows of the table of confusion, with darker cells for larger fractions."""
-    for i, (name, row) in enumerate(zip(names, counts, strict=True)):
-        fractions = 0.75 * row / max(1, int(row.sum()))
-        colours = ["40, 120, 200" if i == k else "220, 60, 40" for k in range(len(row))]
-        yield [
-            name,
-            *(
-                _cell(count, f' style="background: rgba({colour}, {fraction:.3f})"')
-                for count, colour, fraction in zip(row, colours, fractions, strict=True)
-            ),
-        ]
+    shades = 0.75 * counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    for i, name in enumerate(names):
+        cells = []
+        for k, count in enumerate(counts[i]):
+            colour = "40, 120, 200" if i == k else "220, 60, 40"
+            style = f' style="background: rgba({colour}, {shades[i, k]:.3f})"'
+            cells.append(_cell(count, style))
+        yield [name, *cells]
 
 
 def _pictures(estimator: Any) -> Iterator[str]:

@@ -52,6 +52,14 @@ class ScoreBlock(NamedTuple):
     scores: FloatArray
 
 
+def scores_of(blocks: list[ScoreBlock], weights: FloatArray, offset: FloatArray) -> FloatArray:
+    """Scores of the classes, shape (n_rows, n_classes), at weights of the functions."""
+    out = np.repeat(offset[None], blocks[0].scores.shape[1], axis=0)
+    for functions, channel, scores in blocks:
+        out[:, channel] += weights[functions] @ scores
+    return out
+
+
 class PricedSolution(NamedTuple):
     """Weights with a proof of how near the optimum they are.
 
@@ -96,10 +104,7 @@ class PricedCrossEntropy:
 
     def scores(self, weights: FloatArray) -> FloatArray:
         """Scores of the classes, shape (n_rows, n_classes)."""
-        out = np.repeat(self.offset[None], len(self.targets), axis=0)
-        for functions, channel, scores in self.blocks:
-            out[:, channel] += weights[functions] @ scores
-        return out
+        return scores_of(self.blocks, weights, self.offset)
 
     def edges(self, weights: FloatArray) -> FloatArray:
         """Fall of the mean cross-entropy by each weight, shape (n_functions,)."""

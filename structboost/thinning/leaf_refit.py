@@ -22,8 +22,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 
 from structboost._typing import BoolArray, FloatArray, IntArray
-from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBlock
-from structboost.thinning.library_trees import TreeResponses, scores_of, softmax_of
+from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBlock, scores_of
+from structboost.thinning.library_trees import TreeResponses, softmax_of
 
 # Square of an addition, in log-odds, against the mean cross-entropy (docs/decisions.md).
 RIDGE = 0.01
@@ -155,7 +155,6 @@ class HeldOutRows:
 
     Attributes
     ----------
-    n_trees : int
     sharpness : float
         Factor of the scores of the whole model at which its log-loss is lowest.
     losses, is_wrong : ndarray, shape (n_rows,)
@@ -174,10 +173,15 @@ class HeldOutRows:
         self, responses: TreeResponses, labels: IntArray, more: TreeResponses | None
     ) -> None:
         self._scored, self._leaves = responses.scored, responses.leaves
-        self.labels, self.n_trees = labels, len(self._scored)
-        n, ones, self.offset = len(labels), np.ones(self.n_trees), responses.offset
+        self.labels, self.offset = labels, responses.offset
+        n, ones = len(labels), np.ones(len(self._scored))
         scores = scores_of(responses.blocks, ones, self.offset)
-        self.sharpness = _best_sharpness(scores, labels)
+        best = minimize_scalar(
+            lambda log_factor: row_losses(exp(log_factor) * scores, labels).mean(),
+            bounds=_LOG_SHARPNESS,
+            method="bounded",
+        )
+        self.sharpness = exp(float(best.x))
         self.losses = row_losses(self.sharpness * scores, labels)
         self.is_wrong = scores.argmax(axis=1) != labels
         self.label_weight = n / (n + _ROWS_OF_MODEL)
@@ -190,7 +194,7 @@ class HeldOutRows:
             for weight in (self.label_weight, n / (n + _ROWS_OF_LEAVES))
         )
         # The responses are centred by those to a mean "row".
-        blocks, self._means, variances = [], [], np.zeros(self.n_trees)
+        blocks, self._means, variances = [], [], np.zeros_like(ones)
         for k, (trees, channel, values) in enumerate(responses.blocks):
             means = values.mean(axis=1, keepdims=True)
             variances[trees] += ((values - means) ** 2).mean(axis=1)
@@ -203,11 +207,6 @@ class HeldOutRows:
         self.prices = np.maximum(self.prices, max(1e-6 * float(self.prices.max()), 1e-300))
         start = self.sharpness * scores_of(self._means, ones, self.offset)[0]
         self.problem = PricedCrossEntropy(blocks, start, targets)
-
-    @property
-    def has_leaves(self) -> bool:
-        """Whether leaves can be fitted anew."""
-        return self._leaves is not None
 
     def refitted(self, weights: FloatArray, rows: IntArray, tol: float) -> LeafAdditions:
         """Fit the leaves of the trees of positive weight anew on some of the rows."""
@@ -249,10 +248,3 @@ def _mixed(expected: FloatArray, labels: IntArray, label_weight: float) -> Float
 def row_losses(scores: FloatArray, labels: IntArray) -> FloatArray:
     """Log-loss of each row at scores of shape (n_rows, n_classes)."""
     return np.asarray(logsumexp(scores, axis=1) - scores[np.arange(len(labels)), labels])
-
-
-def _best_sharpness(scores: FloatArray, labels: IntArray) -> float:
-    def loss(log_factor: float) -> float:
-        return float(row_losses(exp(log_factor) * scores, labels).mean())
-
-    return exp(float(minimize_scalar(loss, bounds=_LOG_SHARPNESS, method="bounded").x))

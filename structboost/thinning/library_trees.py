@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
-from structboost.solvers.priced_cross_entropy import ScoreBlock
+from structboost.solvers.priced_cross_entropy import ScoreBlock, scores_of
 from structboost.validation import shown
 
 # Difference of probabilities that is rounding in single precision.
@@ -101,7 +101,7 @@ class LibraryTrees:
     def __init__(self, model: Any) -> None:
         self._model = model
         names = [(cls.__module__.partition(".")[0], cls.__name__) for cls in type(model).__mro__]
-        readers = [_READERS[name] for pair in names for name in pair if name in _READERS]
+        readers = [_READERS[name] for name in sum(names, ()) if name in _READERS]
         if not readers or not hasattr(model, "predict_proba"):
             raise TypeError(
                 f"model is {shown(model)}; give a fitted classifier of LightGBM, XGBoost, CatBoost "
@@ -178,11 +178,11 @@ def _xgboost(model: Any, X: Any) -> TreeResponses:
 def _catboost(model: Any, X: Any) -> TreeResponses:
     leaves = np.asarray(model.calc_leaf_indexes(X), np.int64).T
     scale, bias = model.get_scale_and_bias()
-    counts = np.asarray(model.get_tree_leaf_counts(), np.int64)
-    table = scale * np.asarray(model.get_leaf_values(), np.float64).reshape(counts.sum(), -1)
+    ends = np.cumsum(model.get_tree_leaf_counts())
+    table = scale * np.asarray(model.get_leaf_values(), np.float64).reshape(ends[-1], -1)
     offset = np.resize(bias, table.shape[1])
     table = table[:, 0] if len(offset) == 1 else table
-    return _responses_of_leaves(leaves, np.split(table, np.cumsum(counts)[:-1]), offset)
+    return _responses_of_leaves(leaves, np.split(table, ends[:-1]), offset)
 
 
 def _forest(model: Any, X: Any) -> TreeResponses:
@@ -222,11 +222,3 @@ _READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
 def softmax_of(scores: FloatArray) -> FloatArray:
     """Probabilities by a softmax of the scores."""
     return np.asarray(softmax(scores, axis=1))
-
-
-def scores_of(blocks: list[ScoreBlock], weights: FloatArray, offset: FloatArray) -> FloatArray:
-    """Scores of the classes, shape (n_rows, n_classes), at weights of the trees."""
-    out = np.repeat(offset[None], blocks[0].scores.shape[1], axis=0)
-    for trees, channel, values in blocks:
-        out[:, channel] += weights[trees] @ values
-    return out

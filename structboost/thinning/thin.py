@@ -10,7 +10,6 @@ weighs them.  At last the leaves of these trees are fitted anew
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import nan, sqrt
 from typing import Any, NamedTuple
@@ -21,14 +20,14 @@ from sklearn.exceptions import ConvergenceWarning
 from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.errors import NotThinnedWarning, warn_user
 from structboost.selection.folds import shuffled_parts
-from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution
+from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution, scores_of
 from structboost.thinning.leaf_refit import (
     HeldOutRows,
     LeafAdditions,
     added_scores,
     row_losses,
 )
-from structboost.thinning.library_trees import LibraryTrees, scores_of, softmax_of
+from structboost.thinning.library_trees import LibraryTrees, softmax_of
 from structboost.validation import (
     check_labels,
     checked_flag,
@@ -190,6 +189,7 @@ class ThinnedModel:
 _DISCOUNT = 0.1
 _N_FOLDS = 5
 _CHANGES = ("loss_change", "loss_change_error", "error_change", "error_change_error")
+_FIGURES = ("C", *_CHANGES, "gap", "leaf_gap")
 # Factor between neighbours of the path, its largest length, and halvings of its last step.
 _FACTOR, _N_STEPS, _N_HALVINGS = 2.0, 18, 6
 # Fraction of the trees at which the path ends: more of them are not worth a new model.
@@ -303,7 +303,7 @@ def thin(
             "weights suit these rows only; give rows that were held out.",
             UserWarning,
         )
-    refits = checked_flag(refit_leaves, "refit_leaves") and rows.has_leaves
+    refits = checked_flag(refit_leaves, "refit_leaves") and responses.leaves is not None
     path = _Path(rows, tol, 0 if random_state is None else random_state, refits)
     trials, ending, is_within = (
         _within_margin(path, margin) if most is None else _of_size(path, most)
@@ -319,9 +319,8 @@ def thin(
             f"The model is not thinned: with {len(labels)} rows, {ending}. Give {remedy}.",
             NotThinnedWarning,
         )
-        whole = PricedSolution(np.ones(rows.n_trees), nan, nan)
-        fit, offset = _Fit(nan, whole, whole, rows.prices), rows.offset
-        record = dict.fromkeys(_CHANGES, 0.0)
+        fit, offset = _constant_fit(nan, np.ones_like(rows.prices), rows.prices), rows.offset
+        record = dict.fromkeys(_FIGURES, nan) | dict.fromkeys(_CHANGES, 0.0)
     for name, gap in (("weights", fit.second.gap), ("leaves", fit.leaf_gap)):
         if gap > tol:
             warn_user(
@@ -336,9 +335,6 @@ def thin(
         ending=ending,
         objective=fit.second.objective,
         bound=fit.second.bound,
-        gap=fit.second.gap,
-        leaf_gap=fit.leaf_gap,
-        C=fit.C,
         prices=fit.prices,
         label_weight=rows.label_weight,
         sharpness=rows.sharpness,
@@ -348,7 +344,7 @@ def thin(
         additions=fit.additions,
         classes_=classes,
         _reader=reader,
-        **{name: record[name] for name in _CHANGES},
+        **{name: record[name] for name in _FIGURES},
     )
 
 
@@ -370,6 +366,11 @@ class _Fit(NamedTuple):
         return int((self.second.weights > 0).sum())
 
 
+def _constant_fit(C: float, weights: FloatArray, prices: FloatArray) -> _Fit:
+    solution = PricedSolution(weights, nan, nan)
+    return _Fit(C, solution, solution, prices)
+
+
 class _Trial(NamedTuple):
     """Value of the path, with the fit on all rows and those of the folds."""
 
@@ -389,20 +390,18 @@ class _Path:
         splits = [(np.setdiff1d(self._every, held), held) for _, held in parts]
         self._folds = [(used, rows.problem.of_rows(used), held) for used, held in splits]
         # No tree has weight at this C or below.
-        slope = float((rows.problem.edges(np.zeros(rows.n_trees)) / rows.prices).max())
-        self.smallest_C = 1.0 / max(slope, 1e-300)
-        self.values = [self.smallest_C * _FACTOR**step for step in range(1, _N_STEPS + 1)]
+        weights = np.zeros_like(rows.prices)
+        slope = float((rows.problem.edges(weights) / rows.prices).max())
+        self.start = _constant_fit(1.0 / max(slope, 1e-300), weights, rows.prices)
+        self.values = [self.start.C * _FACTOR**step for step in range(1, _N_STEPS + 1)]
 
-    def fit(self, C: float, start: _Fit | None) -> _Fit:
-        return self._fit(self._rows.problem, C, start)
-
-    def measured(self, fit: _Fit, before: Sequence[_Fit | None]) -> list[_Trial]:
+    def measured(self, fit: _Fit, before: list[_Fit]) -> list[_Trial]:
         """Fit without each fold, too, and measure on what was left out.
 
         Returns the trial, and one with leaves fitted anew where they may be.
         """
         folds = [
-            self._fit(problem, fit.C, start)
+            self.fit(fit.C, start, problem)
             for (_, problem, _), start in zip(self._folds, before, strict=True)
         ]
         trials = [self._trial(fit, folds)]
@@ -421,11 +420,13 @@ class _Path:
             scores = rows.scores(of_fold.second.weights, of_fold.additions, held)
             losses[held] = row_losses(scores, rows.labels[held])
             is_wrong[held] = scores.argmax(axis=1) != rows.labels[held]
-        changes = (
-            *_mean_and_error(losses - rows.losses),
-            *_mean_and_error(is_wrong - rows.is_wrong),
-        )
-        record = {"C": fit.C, "trees": fit.n_trees, **dict(zip(_CHANGES, changes, strict=True))}
+        record = {"C": fit.C, "trees": fit.n_trees}
+        for name, changes in (
+            ("loss_change", losses - rows.losses),
+            ("error_change", is_wrong - rows.is_wrong),
+        ):
+            record[name] = float(changes.mean())
+            record[f"{name}_error"] = float(changes.std(ddof=1) / sqrt(len(changes)))
         return _Trial({**record, "gap": fit.second.gap, "leaf_gap": fit.leaf_gap}, fit, folds)
 
     def _with_leaves(self, fit: _Fit, rows: IntArray) -> _Fit:
@@ -433,11 +434,10 @@ class _Path:
             return fit
         return fit._replace(additions=self._rows.refitted(fit.second.weights, rows, self._tol))
 
-    def _fit(self, problem: PricedCrossEntropy, C: float, start: _Fit | None) -> _Fit:
-        """Select trees, then weigh them at a lower price."""
-        prices = self._rows.prices
-        weights = np.zeros(len(prices)) if start is None else start.first.weights
-        first = problem.solve(C, prices, weights, self._tol)
+    def fit(self, C: float, start: _Fit, problem: PricedCrossEntropy | None = None) -> _Fit:
+        """Select trees, on all rows by default, then weigh them at a lower price."""
+        problem, prices = problem or self._rows.problem, self._rows.prices
+        first = problem.solve(C, prices, start.first.weights, self._tol)
         lower = np.where(first.weights > 0, _DISCOUNT * prices, prices)
         return _Fit(C, first, problem.solve(C, lower, first.weights, self._tol), lower)
 
@@ -445,8 +445,7 @@ class _Path:
 def _within_margin(path: _Path, margin: float) -> tuple[list[_Trial], str, bool]:
     """Follow the path until the loss is within the margin."""
     trials: list[_Trial] = []
-    fit: _Fit | None = None
-    folds: Sequence[_Fit | None] = [None] * _N_FOLDS
+    fit, folds = path.start, [path.start] * _N_FOLDS
     least, reached, n_idle = np.inf, np.inf, 0
 
     def rise_of(trial: _Trial) -> float:
@@ -470,31 +469,26 @@ def _within_margin(path: _Path, margin: float) -> tuple[list[_Trial], str, bool]
 
 def _of_size(path: _Path, n_trees: int) -> tuple[list[_Trial], str, bool]:
     """Find the largest C with at most so many trees."""
-    best: _Fit | None = None
-    low_C, high_C = path.smallest_C, 0.0
+    best, high_C = path.start, 0.0
     for C in path.values:
         fit = path.fit(C, best)
         if fit.n_trees > n_trees:
             high_C = C
             break
-        low_C, best = C, fit
-    n_halvings = 0
-    while high_C and n_halvings < _N_HALVINGS and (best is None or best.n_trees < n_trees):
-        n_halvings += 1
-        fit = path.fit(sqrt(low_C * high_C), best)
+        best = fit
+    for _ in range(_N_HALVINGS if high_C else 0):
+        if best.n_trees == n_trees:
+            break
+        fit = path.fit(sqrt(best.C * high_C), best)
         if fit.n_trees > n_trees:
             high_C = fit.C
         else:
-            low_C, best = fit.C, fit
-    if best is None or not best.n_trees:
+            best = fit
+    if not best.n_trees:
         return [], f"no part of the path has from 1 to {n_trees} trees", False
-    trials = path.measured(best, [None] * _N_FOLDS)[-1:]
+    trials = path.measured(best, [path.start] * _N_FOLDS)[-1:]
     ending = "the next model on the path has more" if high_C else "the largest C was tried"
     return trials, f"up to {n_trees} were asked for, and {ending}", True
-
-
-def _mean_and_error(changes: FloatArray) -> tuple[float, float]:
-    return float(changes.mean()), float(changes.std(ddof=1) / sqrt(len(changes)))
 
 
 def _strata(labels: IntArray) -> IntArray:
