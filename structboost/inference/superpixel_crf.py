@@ -70,10 +70,8 @@ def min_cut_labels(
     """
     energies = real_array(node_energies, "node_energies", ("n_nodes", 2))
     pairs = node_pairs(edges, "edges", len(energies))
-    there, back = (
-        not_negative(value, name, (len(pairs),))
-        for value, name in ((forward, "forward"), (backward, "backward"))
-    )
+    shape = (len(pairs),)
+    there, back = not_negative(forward, "forward", shape), not_negative(backward, "backward", shape)
     return least_energy_labels(energies, pairs, there, back)
 
 
@@ -201,7 +199,7 @@ def alpha_expansion_labels(
     moves = _Moves(energies, pairs, costs, owners)
     totals = np.zeros((moves.n_graphs, n_labels))
     np.add.at(totals, owners, energies)
-    best = np.argmin(totals, axis=1)[owners]  # the best label for each graph as a whole
+    best: IntArray = np.argmin(totals, axis=1)[owners]  # the best label for each graph as a whole
     least = moves.by_graph(best)
     for start in (best, np.argmin(energies, axis=1)):
         for order in (range(n_labels), range(n_labels - 1, -1, -1)):
@@ -236,7 +234,7 @@ class _Moves:
         n = len(energies)
         # Most that a node could save by a change of its label: every one of its edges.
         first, second = (np.bincount(end, weights, n) for end in edges.T)
-        self.reach = np.asarray(first + second, np.float64)
+        self.reach = first + second
 
     def by_graph(self, labels: IntArray) -> FloatArray:
         """Compute the energy of each graph."""
@@ -281,7 +279,7 @@ class _Moves:
         gained = energies - reached > _SAVING * (1.0 + np.abs(energies))
         labels[:] = np.where(gained[self.graphs], moved, labels)
         energies[:] = np.where(gained, reached, energies)
-        return np.asarray(gained)
+        return gained
 
 
 @compiled

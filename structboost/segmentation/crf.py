@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -66,7 +66,7 @@ class PotentialScale:
     Linear learners need potentials of one scale, while stumps do not.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "mean": Array("float64", ("n_unary",)),
         "spread": Array("float64", ("n_unary",), low=0.0, nonzero=True),
     }
@@ -186,7 +186,7 @@ def true_labels(counts: IntArray) -> tuple[TrueLabels, BoolArray]:
 def _likeness(differences: AnyArray) -> FloatArray:
     """Compute a likeness that is 1 without a difference and falls with it."""
     mean = differences.mean() if len(differences) else 0.0
-    return np.asarray(np.exp(-differences / (mean + _FLAT)), np.float64)
+    return np.exp(-differences / (mean + _FLAT))
 
 
 _LOG_FACTORS = (-7.0, 7.0)
@@ -202,7 +202,7 @@ class CRFModel:
         Kinds of parts are ``node`` and, unless edges were left out, ``edge``.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {"ensemble": Array("uint8", ("n_bytes",))}
+    schema = {"ensemble": Array("uint8", ("n_bytes",))}
 
     model: Ensemble
 
@@ -439,8 +439,8 @@ def linear_function(
         learned.append(weights if isinstance(weights, dict) else {"node": weights})
     by_kind = {}
     for kind in task.kinds:
-        sizes = [len(task.parts(x)[kind]) for x in X]
-        width = task.parts(X[0])[kind].shape[1]
+        parts = [task.parts(x)[kind] for x in X]
+        sizes, width = list(map(len, parts)), parts[0].shape[1]
         # Kinds with free weights have a bias as their last weight, which is common to all labels.
         each = [w[kind][:width, 0] if kind in w else np.zeros(width) for w in learned]
         by_kind[kind] = CrossFittedWeights(np.array(each), np.repeat(folds, sizes))
@@ -495,9 +495,11 @@ def tuned(
     fold_of = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
 
     def search(settings: CRFSettings) -> Path:
-        folds: list[tuple[IntArray, Callable[..., Trainer]]] = []
+        folds: list[tuple[list[int], Callable[..., Trainer]]] = []
         for fold in np.unique(fold_of):
-            held, chosen = np.flatnonzero(fold_of == fold), np.flatnonzero(fold_of != fold)
+            held, chosen = (
+                np.flatnonzero(part).tolist() for part in (fold_of == fold, fold_of != fold)
+            )
             images = [graphs[i] for i in chosen], [counts[i] for i in chosen], settings
             shared = {"groups": group_of[chosen].tolist()}
             linear = linear_function(*images, **shared)
@@ -562,12 +564,14 @@ def fit_tuned(
     groups = range(len(graphs)) if groups is None else groups
     if C is None:
         chosen = images_of_search(groups, random_state)
-        some_graphs, some_counts, some_groups = (
-            [values[i] for i in chosen] for values in (graphs, counts, groups)
-        )
         with ProgressLine(f"search for C on {len(chosen)} images, fits", None, verbose) as line:
             settings, C, scores = tuned(
-                some_graphs, some_counts, settings, None, random_state, some_groups, line.step
+                [graphs[i] for i in chosen],
+                [counts[i] for i in chosen],
+                settings,
+                random_state=random_state,
+                groups=[groups[i] for i in chosen],
+                report=line.step,
             )
     with ProgressLine("linear function of the CRF", 1, verbose) as line:
         linear = linear_function(graphs, counts, settings, groups)

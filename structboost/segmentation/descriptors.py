@@ -249,7 +249,7 @@ def region_means(labels: ShortArray, planes: AnyArray) -> FloatArray:
     regions = labels.ravel()
     by_plane = np.asarray(planes, np.float32).reshape(len(regions), -1).T
     sums = np.column_stack([np.bincount(regions, plane) for plane in by_plane])
-    return np.asarray(sums / np.bincount(regions)[:, None])
+    return sums / np.bincount(regions)[:, None]
 
 
 def label_counts(labels: ShortArray, mask: ByteArray, n_labels: int) -> IntArray:
@@ -497,7 +497,7 @@ def surroundings(image: DescribedImage, probabilities: FloatArray) -> FloatArray
     kernels = _colour_kernels(image, areas)
     blocks += [_kernel_means(kernel, probabilities, areas, _RARE_COLOUR) for kernel in kernels]
     x, y = image.positions.astype(np.float64).T
-    dx, dy = x[None, :] - x[:, None], y[None, :] - y[:, None]
+    dx, dy = x - x[:, None], y - y[:, None]
     for along, across in ((-dx, dy), (dx, dy), (-dy, dx), (dy, dx)):
         inside = (along > np.abs(across)) * areas
         blocks.append(_kernel_means(inside, probabilities, areas, _RARE_DIRECTION))
@@ -554,7 +554,7 @@ def _kernel_means(kernel: Any, values: FloatArray, areas: FloatArray, rare: floa
 def squared_distances(rows: FloatArray) -> FloatArray:
     """Compute the squared distances of all pairs of rows."""
     squares = (rows**2).sum(axis=1)
-    return np.asarray(np.maximum(squares[:, None] + squares[None, :] - 2 * rows @ rows.T, 0.0))
+    return np.asarray(np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0))
 
 
 def stored_images(

@@ -112,7 +112,7 @@ def named_scores(names: Iterable[str], values: Iterable[Any]) -> dict[str, float
 
 def _fractions(parts: Any, wholes: Any) -> FloatArray:
     """Divide, with NaN where there is nothing."""
-    return np.asarray(np.where(wholes > 0, parts / np.maximum(wholes, 1), np.nan), np.float64)
+    return np.where(wholes > 0, parts / np.maximum(wholes, 1), np.nan)
 
 
 def _mean(values: FloatArray) -> float:

@@ -77,7 +77,7 @@ class BoostedTrees(_OfPresentClasses):
     one for each sum, and the first of a sum hold its baseline.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         **{name: TreeTable.schema[name] for name in ("feature", "threshold", "leaf")},
         "classes": Array("int64", ("n_present",), low=0, high="n_labels - 1", rising=True),
     }
@@ -177,7 +177,7 @@ _BLOCK = 256  # rows or columns per step
 class JointClassifier(_OfPresentClasses):
     """Multinomial logistic regression on signed roots of standardised features."""
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "mean": Array("float32", ("n_features",)),
         "spread": Array("float32", ("n_features",), low=0.0, nonzero=True),
         "weights": Array("float32", ("n_classes", "n_features")),

@@ -69,12 +69,12 @@ class ColourPalette:
         else:
             places = np.arange(256.0)[:, None]
         distances = ((places[:, None] - k_means.cluster_centers_) ** 2).sum(axis=2)
-        self._nearest = distances.argmin(axis=1).astype(np.uint8)
+        self._nearest: ByteArray = distances.argmin(axis=1).astype(np.uint8)
 
     def labels(self, image: Pixels) -> ByteArray:
         """Return the index of the nearest colour of each pixel, shape (height, width)."""
         if not self.is_coloured:
-            return np.asarray(self._nearest[as_grey(image)])
+            return self._nearest[as_grey(image)]
         level = as_rgb(image).astype(np.int32) >> 3
         entry = (level[..., 0] * _LEVELS + level[..., 1]) * _LEVELS + level[..., 2]
         return np.asarray(self._nearest[entry])

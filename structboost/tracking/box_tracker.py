@@ -451,7 +451,7 @@ def _scaled_by_growth(box: FloatArray, motion: ObjectMotion) -> FloatArray:
 
 def _reach(box: FloatArray, radius: float) -> FloatArray:
     """Return the distance beyond a box up to which boxes within ``radius`` have features."""
-    return np.asarray(_MARGIN * box[2:] + radius * size_of(box), np.float64)
+    return _MARGIN * box[2:] + radius * size_of(box)
 
 
 def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from structboost._typing import FloatArray, SingleArray
+from structboost._typing import FloatArray
 from structboost.inference.boxes import boxes_around, overlaps
 from structboost.tracking.box_features import ColourPalette, Planes, frame_planes, part_of
 from structboost.vision.images import Pixels, as_grey
@@ -165,7 +165,7 @@ def _expected(rows: FloatArray, scores: FloatArray) -> FloatArray:
     """
     weights = np.exp((scores - scores.max()) / _SOFTNESS)
     # Not a matrix product, where BLAS would add in an order that depends on the machine.
-    return np.asarray((weights[:, None] * rows).sum(axis=0) / weights.sum(), np.float64)
+    return np.asarray((weights[:, None] * rows).sum(axis=0) / weights.sum())
 
 
 # Logarithms of the sizes, in turn; the size that was lost is the likeliest.
@@ -357,10 +357,9 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
     down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
     places = (box[:2] + np.column_stack((across, down)) * box[2:] - [left, top]) * scale
     points = places.astype(np.float32)[:, None]
-    nowhere: SingleArray = np.zeros_like(points)
     flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
-    there, seen, _ = flow(first, second, points, nowhere)
-    back, again, _ = flow(second, first, there, nowhere.copy())
+    there, seen, _ = flow(first, second, points, points.copy())
+    back, again, _ = flow(second, first, there, points.copy())
     error = np.hypot(*(back - points)[:, 0].T) / (scale * size)
     followed = (seen[:, 0] > 0) & (again[:, 0] > 0)
     limit = max(float(np.median(error[followed])), _EXACT) if followed.any() else 0.0
@@ -504,4 +503,4 @@ def rotated_view(
 
 def _product(matrix: FloatArray, point: FloatArray) -> FloatArray:
     """Return ``matrix @ point``, added in one order on every machine."""
-    return np.asarray(matrix[:, 0] * point[0] + matrix[:, 1] * point[1], np.float64)
+    return np.asarray(matrix[:, 0] * point[0] + matrix[:, 1] * point[1])
