@@ -206,19 +206,6 @@ class CRFModel:
 
     model: Ensemble
 
-    def energies(self, graph: SuperpixelGraph) -> tuple[FloatArray, FloatArray]:
-        """Compute the energies of labels, shape (n_superpixels, n_labels), and of edges.
-
-        An edge has its cost if its ends have different labels.
-        """
-        (n, n_labels, n_unary), edges = graph.potentials.shape, graph.edge_potentials
-        rows, costs = graph.potentials.reshape(-1, n_unary), np.zeros(len(edges))
-        with one_blas_thread():
-            nodes = self.model.scorer("node").raw_scores(rows).reshape(n, n_labels)
-            if "edge" in self.model.members and len(edges):
-                costs = self.model.scorer("edge").raw_scores(edges)[:, 0]
-        return nodes, np.maximum(costs, 0.0)  # sums of steps may be negative by rounding
-
     def labels_and_costs(
         self, graph: SuperpixelGraph, fixed: IntArray | None = None
     ) -> tuple[IntArray, FloatArray]:
@@ -237,7 +224,13 @@ class CRFModel:
             Energy of each label of a superpixel, with the best labels of the others; terms that are
             common to all labels of a superpixel are left out.
         """
-        nodes, edges = self.energies(graph)
+        (n, n_labels, n_unary), potentials = graph.potentials.shape, graph.edge_potentials
+        rows, edges = graph.potentials.reshape(-1, n_unary), np.zeros(len(potentials))
+        with one_blas_thread():
+            nodes = self.model.scorer("node").raw_scores(rows).reshape(n, n_labels)
+            if "edge" in self.model.members and len(potentials):
+                edges = self.model.scorer("edge").raw_scores(potentials)[:, 0]
+        edges = np.maximum(edges, 0.0)  # sums of steps may be negative by rounding
         if fixed is not None:
             indices = np.flatnonzero(fixed >= 0)
             more_than_can_be_saved = 1.0 + np.ptp(nodes, axis=1).sum() + edges.sum()

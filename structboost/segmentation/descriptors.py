@@ -81,9 +81,8 @@ def gabor_planes(grey: ByteArray) -> SingleArray:
     spectrum = scipy.fft.fft2(values - values.mean(), shape)
     out = np.empty((height, width, N_GABOR_PLANES), np.float32)
     for k, transfer in enumerate(_gabor_transfers(shape)):
-        out[:, :, k] = np.abs(scipy.fft.ifft2(spectrum * transfer))[
-            pad : pad + height, pad : pad + width
-        ]
+        energies = np.abs(scipy.fft.ifft2(spectrum * transfer))
+        out[:, :, k] = energies[pad:, pad:][:height, :width]
     return out
 
 
@@ -199,10 +198,10 @@ def checked_superpixels(values: Any, shape: tuple[int, ...]) -> ShortArray:
     ValueError if they have another shape than the image, or are not whole numbers.
     """
     labels = np.asarray(values)
-    if labels.shape != tuple(shape[:2]) or labels.dtype.kind not in "iu":
+    if labels.shape != shape or labels.dtype.kind not in "iu":
         raise ValueError(
             f"superpixels(image) returned {labels.dtype} of shape {labels.shape} for an image of "
-            f"shape {tuple(shape[:2])}; give a whole number for each pixel."
+            f"shape {shape}; give a whole number for each pixel."
         )
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
 
@@ -234,10 +233,10 @@ def adjacency(labels: ShortArray, values: AnyArray) -> tuple[IntArray, FloatArra
     return edges, counts.astype(np.float64), (sums / counts).astype(np.float32)
 
 
-def neighbourhood(edges: IntArray, n: int, steps: int) -> scipy.sparse.csr_array:
+def neighbourhood(image: DescribedImage, steps: int) -> scipy.sparse.csr_array:
     """Return a matrix of 0 and 1 of the superpixels at most ``steps`` edges apart."""
-    ones = np.ones(len(edges), np.float32)
-    near = scipy.sparse.csr_array((ones, edges.T), shape=(n, n))
+    n, ones = image.n_superpixels, np.ones(len(image.edges), np.float32)
+    near = scipy.sparse.csr_array((ones, image.edges.T), shape=(n, n))
     near = near + near.T + scipy.sparse.eye_array(n, dtype=np.float32, format="csr")
     reach = reduce(matmul, [near] * steps)
     reach.data[:] = 1.0
@@ -367,7 +366,7 @@ def describe(
     if own_superpixels is None:
         labels = superpixels(image, n_segments)
     else:
-        labels = checked_superpixels(own_superpixels(image), image.shape)
+        labels = checked_superpixels(own_superpixels(image), image.shape[:2])
     height, width = labels.shape
     yx = np.indices(labels.shape).transpose(1, 2, 0)
     centres = region_means(labels, yx)[:, ::-1]
@@ -470,7 +469,7 @@ def word_histograms(image: DescribedImage, codebook: SingleArray) -> SingleArray
     words = np.argmin(distances, axis=1)
     n = image.n_superpixels
     counts = np.bincount(image.points * len(codebook) + words, minlength=n * len(codebook))
-    reach = neighbourhood(image.edges, n, _WORD_REACH)
+    reach = neighbourhood(image, _WORD_REACH)
     around = reach @ counts.reshape(n, -1).astype(np.float32)
     return np.asarray(around / np.maximum(around.sum(axis=1, keepdims=True), 1.0), np.float32)
 
@@ -507,7 +506,7 @@ def surroundings(image: DescribedImage, probabilities: FloatArray) -> FloatArray
 
 def neighbour_means(image: DescribedImage, values: FloatArray, steps: int) -> FloatArray:
     """Compute area-weighted means over the superpixels at most ``steps`` edges away."""
-    reach = neighbourhood(image.edges, image.n_superpixels, steps)
+    reach = neighbourhood(image, steps)
     sizes = image.sizes[:, None].astype(np.float64)
     return np.asarray((reach @ (values * sizes)) / (reach @ sizes))
 

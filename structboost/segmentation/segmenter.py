@@ -16,7 +16,7 @@ import joblib
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import (
     FloatArray,
@@ -352,7 +352,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         ValueError
             If lengths differ, and from :meth:`predict`.
         """
-        self._check_fitted()
+        check_is_fitted(self, "crf_model_")
         _check_lists(images, masks)
         truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
         predicted = joblib.Parallel(self.n_jobs, return_as="generator")(
@@ -364,7 +364,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
 
     @override
     def save(self, path: PathName) -> None:
-        self._check_fitted()
+        check_is_fitted(self, "crf_model_")
         if self.superpixels is not None or isinstance(self.unaries, OwnUnaries):
             raise ValueError(
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
@@ -406,10 +406,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         segmenter.__dict__.update(values)
         return segmenter
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "crf_model_"):
-            raise NotFittedError("This Segmenter is not fitted yet; call fit(images, masks) first.")
-
     def _fit(
         self,
         images: Sequence[DescribedImage],
@@ -441,7 +437,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         self, image: Any, scribbles: Mask | None
     ) -> tuple[Mask, SingleArray, ShortArray]:
         """Return the mask, and the probabilities and the index of superpixels."""
-        self._check_fitted()
+        check_is_fitted(self, "crf_model_")
         pixels = photograph(image, "image")
         described, fixed = self._describing()(shrink_to(pixels, self.sizes_[1])), None
         if scribbles is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, Self, TypeGuard
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -303,12 +303,15 @@ class BoxTracker(Described):
             with self._timed("features"):
                 motion = object_motion(self._before, image, self.box)
         propose = rotation.propose(motion)
-        motion = motion if rotation.has_begun else None
-        if motion is not None and motion.size_deviation < _SIZE_DEVIATION:
-            self.box = _inside(_scaled_by_growth(self.box, motion), image.shape)
-        sight = self._sight(image, self.box, self.angle, motion)
+        shift = None
+        if motion is not None and rotation.has_begun:
+            if motion.size_deviation < _SIZE_DEVIATION:
+                self.box = _inside(_scaled_by_growth(self.box, motion), image.shape)
+            if motion.size_deviation < _PLACE_DEVIATION:
+                shift = motion.shift
+        sight = self._sight(image, self.box, self.angle, shift)
         if propose != self.angle:
-            other = self._sight(image, self.box, propose, motion)
+            other = self._sight(image, self.box, propose, shift)
             accepted = self.lost or other.match.score > sight.match.score - _ROTATION_TOLERANCE
             rotation.decide(propose, accepted)
             sight = other if accepted else sight
@@ -316,20 +319,23 @@ class BoxTracker(Described):
             with self._timed("search"):
                 box = resized(self._score, sight.planes, sight.match.box)
             sight = sight._replace(match=sight.match._replace(box=box))
-        return sight._replace(is_sure=rotation.has_begun and _is_sure(motion))
+        return sight._replace(is_sure=rotation.has_begun and shift is not None)
 
     def _sight(
-        self, image: Pixels, around: FloatArray, angle: float, motion: ObjectMotion | None
+        self, image: Pixels, around: FloatArray, angle: float, shift: FloatArray | None
     ) -> _Sight:
-        """Find the best place around a box in the frame rotated back by ``angle``."""
+        """Find the best place around a box in the frame rotated back by ``angle``.
+
+        ``shift`` is the motion of the object, where all its points moved as one thing.
+        """
         radius = _LOST_RADIUS if self.lost else _SEARCH_RADIUS
         farthest = max(radius, _TRAINING_RADIUS)
         with self._timed("features"):
             view, box = rotated_view(image, around, angle, _reach(around, farthest))
             planes = self._planes(view.image, box, farthest)
         expected = None
-        if _is_sure(motion):
-            expected = np.concatenate((box[:2] + view.shift_in_view(motion.shift), box[2:]))
+        if shift is not None:
+            expected = np.concatenate((box[:2] + view.shift_in_view(shift), box[2:]))
         with self._timed("search"):
             shape, reach = view.image.shape, radius * size_of(box)
             match = best_box(self._score, planes, box, reach, shape, expected)
@@ -433,11 +439,6 @@ class StructBoostTracker(BoxTracker):
         random_state: int = 0,
     ) -> None:
         super().__init__(StructBoostLearner(C=C, ridge=ridge), random_state=random_state)
-
-
-def _is_sure(motion: ObjectMotion | None) -> TypeGuard[ObjectMotion]:
-    """Whether all points of the object moved as one thing."""
-    return motion is not None and motion.size_deviation < _PLACE_DEVIATION
 
 
 def _scaled_by_growth(box: FloatArray, motion: ObjectMotion) -> FloatArray:

@@ -188,8 +188,7 @@ def best_box_in_piece(
     object, which has its sides, and ``turn`` is the number of pieces searched so far.
     """
     size, first, last = _piece(image, box, turn)
-    sides = math.exp(size) * box[2:]
-    pixel = math.exp(size) * size_of(box) / WORKING_SIZE
+    sides, pixel = size * box[2:], size * size_of(box) / WORKING_SIZE
     reach = _REACH * sides
     planes = frame_planes(image, first - reach, last + reach, palette, 1.0 / pixel)
     axes = []
@@ -197,7 +196,7 @@ def best_box_in_piece(
         n = max(1, round(length / (_STEP * pixel)))
         axes.append(low + (np.arange(n) + 0.5) * length / n)
     x, y = (grid.ravel() for grid in np.meshgrid(*axes))
-    boxes = _moved(box, np.column_stack((x, y)), np.full(len(x), math.exp(size)))
+    boxes = _moved(box, np.column_stack((x, y)), np.full(len(x), size))
     scores = score(planes, boxes)
     start = boxes[np.argmax(scores)]
     match = best_box(score, planes, start, _RADIUS * pixel, image.shape, None)
@@ -205,10 +204,10 @@ def best_box_in_piece(
 
 
 def _piece(image: Pixels, box: FloatArray, turn: int) -> tuple[float, FloatArray, FloatArray]:
-    """Return the logarithm of a size, and the first and the last corner of the centres."""
+    """Return a relative size, and the first and the last corner of the centres."""
     while True:
-        for size in _SIZES_IN_TURN:
-            side = _LARGEST_PIECE * math.exp(size) * size_of(box) / WORKING_SIZE
+        for size in map(math.exp, _SIZES_IN_TURN):
+            side = _LARGEST_PIECE * size * size_of(box) / WORKING_SIZE
             n_across, n_down = (math.ceil(length / side) for length in image.shape[1::-1])
             if turn < n_across * n_down:
                 corner = np.array(divmod(turn, n_across)[::-1], np.float64)

@@ -77,8 +77,6 @@ class FrameStore:
         Largest number of stored frames.
     n_boxes, n_features : int
         Number of boxes per frame, and of features per box.
-    first_weight : float
-        Smallest total weight of the first frames in the risk.
 
     Attributes
     ----------
@@ -94,8 +92,8 @@ class FrameStore:
     thresholds : ndarray of float32, shape (n_features, N_BINS - 1)
     """
 
-    def __init__(self, n_slots: int, n_boxes: int, n_features: int, first_weight: float) -> None:
-        self.n_slots, self.n_boxes, self.first_weight = n_slots, n_boxes, first_weight
+    def __init__(self, n_slots: int, n_boxes: int, n_features: int) -> None:
+        self.n_slots, self.n_boxes = n_slots, n_boxes
         self.n_frames = 0
         self.codes = np.zeros((n_slots * n_boxes, n_features), np.uint8)
         self.losses = np.zeros(n_slots * n_boxes)
@@ -115,7 +113,7 @@ class FrameStore:
         """Store the boxes of a frame, the object first, and return its slot.
 
         Frames that are ``first`` are never replaced.  They all come before the others, and have
-        ``first_weight`` at least.
+        at least a fifth of the weight in the risk.
         """
         if not self.n_frames:
             levels = np.arange(1, N_BINS) / N_BINS
@@ -131,7 +129,7 @@ class FrameStore:
         _bin(features, self.thresholds, self.codes[self.rows(slot)])
         self.losses[self.rows(slot)] = 1.0 - overlaps(boxes[0], boxes)
         n_recent = self.n_frames - self._n_first
-        weight = max(self.first_weight, self._n_first / self.n_frames) if n_recent else 1.0
+        weight = max(_FIRST_WEIGHT, self._n_first / self.n_frames) if n_recent else 1.0
         self.weights[: self._n_first] = weight / max(self._n_first, 1)
         self.weights[self._n_first : self.n_frames] = (1.0 - weight) / max(n_recent, 1)
         return slot
@@ -166,7 +164,7 @@ class StructBoostLearner(Bundle):
 
     def begin(self, n_boxes: int, n_features: int, random: np.random.RandomState) -> None:
         """Forget all frames."""
-        self.frames = FrameStore(_N_SLOTS, n_boxes, n_features, _FIRST_WEIGHT)
+        self.frames = FrameStore(_N_SLOTS, n_boxes, n_features)
         self.step_length, self.risk, self.objective = np.inf, np.inf, self.C
         self.pool = CutPool(empty_cut=True)
         self.pool.multipliers[0] = self.C

@@ -388,8 +388,9 @@ def test_the_vote_scores_as_the_responses_do():
     assert np.ptp(expected) > 0.1
 
 
-def test_frame_store_is_a_ring_behind_its_first_frames():
-    frames = FrameStore(4, 2, 3, first_weight=0.7)
+def test_frame_store_is_a_ring_behind_its_first_frames(monkeypatch):
+    monkeypatch.setattr("structboost.tracking.online_learner._FIRST_WEIGHT", 0.7)
+    frames = FrameStore(4, 2, 3)
     rng = np.random.default_rng(1)
     tables = rng.integers(-4, 5, (6, 2, 3)).astype(np.float32)  # some equal a threshold
     apart = np.array([[0.0, 0, 5, 5], [9.0, 9, 5, 5]])
