@@ -31,7 +31,7 @@ def quiet_highs() -> Any:
 
     The scheduler of HiGHS is fixed by the first solve of a thread.
     """
-    solver: Any = _Quiet()
+    solver: Any = _Quiet()  # type: ignore[no-untyped-call]
     # Versions whose constructor does not call enableCallbacks.
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)

@@ -60,7 +60,7 @@ class RunCheckpoint:
         weighted: WeightedColumns,
     ) -> None:
         self._path = path
-        self._hashes = dict(hashes)
+        self._hashes = hashes
         self._columns = columns
         self._weighted = weighted
         self._written = time.monotonic()

@@ -90,11 +90,8 @@ class ColumnRegistry:
         """Add the columns of rounds that a booster ran ahead, and return the places of each."""
         added: list[int] = []
         selected: list[int] = []
-        fresh = [
-            column
-            for columns in rounds
-            for column in self._split(kind, columns, added, selected)[0]
-        ]
+        priced = [column for columns in rounds for column in columns]
+        fresh, _ = self._split(kind, priced, added, selected)
         if fresh:
             self._append({kind: self._terms(kind, fresh, 0, booster)}, added)
         ends = np.cumsum([len(columns) for columns in rounds])[:-1]
