@@ -139,7 +139,7 @@ def superpixel_graph(
     to a common term, and stumps receive the evidence for the foreground from both sides.  An
     indicator of each label but the first is added.
     """
-    n, n_labels = log_probabilities.shape[0], log_probabilities.shape[2]
+    n, _, n_labels = log_probabilities.shape
     scaled = scale.scaled(unary_potentials(image, log_probabilities, appearance=appearance))
     if n_labels == 2:
         scaled = np.concatenate((np.zeros_like(scaled), scaled), axis=1)

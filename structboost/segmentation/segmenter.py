@@ -354,12 +354,14 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         """
         check_is_fitted(self, "crf_model_")
         _check_lists(images, masks)
-        truth = (self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")) for i in range(len(images)))
         predicted = joblib.Parallel(self.n_jobs, return_as="generator")(
             joblib.delayed(self.predict)(photograph(images[i], f"images[{i}]"))
             for i in range(len(images))
         )
-        counts = [confusion(*pair, self.n_labels_) for pair in zip(truth, predicted, strict=True)]
+        counts = [
+            confusion(self.meaning_.labels(mask_of(masks[i], f"masks[{i}]")), mask, self.n_labels_)
+            for i, mask in enumerate(predicted)
+        ]
         return SegmentationScores.of(counts).mean_iou
 
     @override

@@ -131,7 +131,7 @@ def fit_trees(rows: AnyArray, labels: IntArray, n_labels: int, *, n_rounds: int)
     frequencies = np.bincount(codes) / len(codes)
     odds = np.log(frequencies if n_sums > 1 else frequencies[-1:] / frequencies[:1])
     truth = np.eye(len(classes))[codes][:, -n_sums:]
-    family = TreeFamily(np.asarray(rows, np.float32), (-1.0, 1.0), depth=_DEPTH)
+    family = TreeFamily(rows, (-1.0, 1.0), depth=_DEPTH)
     sums = np.tile(odds, (len(rows), 1))
     for first in range(0, n_trees, n_sums):
         probabilities = np.exp(_log_probabilities(sums))[:, -n_sums:]
@@ -145,7 +145,7 @@ def fit_trees(rows: AnyArray, labels: IntArray, n_labels: int, *, n_rounds: int)
             sums[:, k] += leaf[first + k][leaves]
             feature[first + k], threshold[first + k] = tree.features, tree.thresholds
     leaf[:n_sums] += odds[:, None][: len(leaf)]
-    return BoostedTrees(feature, threshold, leaf, classes.astype(np.int64), n_labels)
+    return BoostedTrees(feature, threshold, leaf, classes, n_labels)
 
 
 def _n_sums(classes: IntArray) -> int:

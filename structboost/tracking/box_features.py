@@ -122,15 +122,14 @@ class Planes(NamedTuple):
     sums : ndarray of int32, shape (n_planes, height + 1, width + 1)
         Entry (k, r, c) is the sum over rows below r and columns below c.  Planes: grey values,
         their squares, gradient lengths, the same by orientation, pixels by colour of the palette.
-    left, top : int
-        Corner of the region in the frame.
+    corner : (int, int)
+        Left and top pixel of the region in the frame.
     scale : (float, float)
         Pixels of the planes per pixel of the frame, across and down.
     """
 
     sums: ShortArray
-    left: int
-    top: int
+    corner: tuple[int, int]
     scale: tuple[float, float]
 
 
@@ -147,7 +146,7 @@ def frame_planes(
     grey = as_grey(part)
     sums = np.zeros((_COLOUR + palette.n_colours, size[1] + 1, size[0] + 1), np.int32)
     _integrate(grey, *slopes(grey), palette.labels(part), sums)
-    return Planes(sums, left, top, (size[0] / (right - left), size[1] / (bottom - top)))
+    return Planes(sums, (left, top), (size[0] / (right - left), size[1] / (bottom - top)))
 
 
 def part_of(shape: tuple[int, ...], near: FloatArray, far: FloatArray) -> list[int]:
@@ -170,11 +169,10 @@ def box_features(
     """
     cells = _cells(len(planes.sums) - _COLOUR)
     cells = cells if selected is None else cells[selected]
-    scale, corner = np.array(planes.scale)[:, None], [[planes.left], [planes.top]]
-    starts, sides = (boxes.T[:2] - corner) * scale, boxes.T[2:] * scale
-    exact = starts[:, None] + _EDGES[:, None] * sides[:, None]
+    starts, sides = (boxes[:, :2] - planes.corner) * planes.scale, boxes[:, 2:] * planes.scale
+    exact = starts.T[:, None] + _EDGES[:, None] * sides.T[:, None]
     last = np.array(planes.sums.shape[:0:-1])[:, None, None] - 1
-    columns, rows = np.clip(np.floor(exact + 0.5), 0, last).astype(np.int32)
+    columns, rows = np.clip(np.floor(exact + 0.5), 0, last).astype(np.int32, order="C")
     out = np.empty((len(cells), len(boxes)), np.float32)
     _fill(planes.sums, columns, rows, cells, out)
     return out.T

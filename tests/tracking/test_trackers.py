@@ -692,7 +692,7 @@ def test_a_palette_names_the_nearest_colour():
 def test_a_region_gives_the_same_features_inside():
     boxes = np.array([[20.0, 15.0, 12.0, 14.0], [22.5, 17.0, 10.0, 9.0]])
     part = frame_planes(IMAGE, np.array([11.5, 7.0]), np.array([47.5, 90.0]), PALETTE)
-    assert (part.left, part.top, part.sums.shape[1:]) == (11, 7, (44, 38))
+    assert (part.corner, part.sums.shape[1:]) == ((11, 7), (44, 38))
     whole = box_features(planes_of(IMAGE), boxes)
     assert_allclose(box_features(part, boxes), whole, atol=1e-4)
 
