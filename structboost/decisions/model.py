@@ -84,7 +84,7 @@ class Preparation:
             )
         arrays: dict[str, AnyArray] = {}
         for kind, table in inputs.tables.items():
-            arrays[f"{kind}_mean"], std = _moments(_rows(table))
+            arrays[f"{kind}_mean"], std = moments(_rows(table))
             arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
         plain = cls(arrays)
         scaled = plain._scaled(inputs)
@@ -104,15 +104,11 @@ class Preparation:
         fitted.arrays["start"] = np.array([predicted.mean(), predicted.std() or 1.0], np.float64)
         return fitted, fitted._with_start(scaled, predicted)
 
-    @property
-    def features(self) -> str:
-        """Name of the kinds of features of a prepared input for the task."""
-        kinds = {*self.sizes, "items"} if "start" in self.arrays else set(self.sizes)
-        return "both" if len(kinds) == 2 else next(iter(kinds))
-
     def task(self, problem: Any, n_items: int | None) -> PredictThenOptimizeTask:
         """Return the task of prepared inputs."""
-        return PredictThenOptimizeTask(problem, self.features, n_items=n_items)
+        kinds = {*self.sizes, "items"} if "start" in self.arrays else set(self.sizes)
+        features = "both" if len(kinds) == 2 else next(iter(kinds))
+        return PredictThenOptimizeTask(problem, features, n_items=n_items)
 
     def inputs(self, inputs: DecisionInputs) -> DecisionInputs:
         """Prepare other inputs."""
@@ -292,7 +288,7 @@ class DecisionModel:
         return loaded, header["parameters"]
 
 
-def _moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+def moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the standard deviation of each column, whatever its size."""
     # Squares of large numbers overflow, and powers of 2 change no other bit.
     powers = np.frexp(np.abs(rows).max(axis=0))[1]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, PathName, override
 from structboost.decisions.inputs import FeatureReader, TrueDecisions, read_costs
-from structboost.decisions.model import FORMAT, DecisionModel
+from structboost.decisions.model import FORMAT, DecisionModel, moments
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.decisions.task import PredictThenOptimizeTask
 from structboost.decisions.training import regrets_and_sizes, train
@@ -186,9 +186,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         table, item_names = read_costs(costs, len(inputs), inputs.n_items)
         task = PredictThenOptimizeTask(problem, inputs.features, n_items=table.shape[1])
         truth: Any = task.best_decisions(inputs, table)
-        # Whatever their size: squares of 1e200 overflow.
-        power = int(np.frexp(np.abs(table).max())[1])
-        scale = float(np.ldexp(np.ldexp(table, -power).std(), power)) or 1.0
+        scale = float(moments(table.reshape(-1, 1))[1][0]) or 1.0
         scaled = TrueDecisions(chosen=truth.chosen, costs=table / scale)
         trainer, preparation, facts = train(self, task, inputs, scaled)
         return self._commit(DecisionModel(trainer, preparation, reader, item_names, scale, facts))
@@ -259,7 +257,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
 
     @override
     def save(self, path: PathName) -> None:
-        check_is_fitted(self, "trainer_")
+        check_is_fitted(self)
         self._model.save(path, plain_parameters(self.get_params(deep=False)))
 
     @classmethod
@@ -290,9 +288,6 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         model, parameters = DecisionModel.load(path, problem_of(problem))
         with FORMAT.damage(path):
             return cls(problem, **restored_parameters(parameters))._commit(model)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "trainer_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

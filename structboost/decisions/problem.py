@@ -163,7 +163,7 @@ class SolvedBy(DecisionProblem):
             raise TypeError(
                 f"solve is {shown(solve)}; give a function solve(costs) that returns a decision."
             )
-        self.function = solve
+        self._solve = solve
         self.maximize = checked_flag(maximize, "maximize")
 
     @override
@@ -171,7 +171,7 @@ class SolvedBy(DecisionProblem):
         # A function that sorts its costs in place would sort those of the user.
         costs = checked_costs(costs, self.n_items)
         try:
-            returned = self.function(costs.copy())
+            returned = self._solve(costs.copy())
         except Exception as error:
             if (costs < 0).any():
                 error.add_note(
@@ -184,13 +184,8 @@ class SolvedBy(DecisionProblem):
         except (TypeError, ValueError) as error:
             raise TaskError(str(error)) from None
 
-    @override
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__qualname__", type(self.function).__name__)
-        return f"SolvedBy(<{name}>, maximize={self.maximize})"
-
     def __str__(self) -> str:
-        name = getattr(self.function, "__name__", type(self.function).__name__)
+        name = getattr(self._solve, "__name__", type(self._solve).__name__)
         senses = ("maximise", "minimises") if self.maximize else ("minimise", "maximises")
         return (
             f"the function {name}, taken to {senses[0]}; if it {senses[1]}, give "

@@ -179,10 +179,8 @@ class _Graph:
             for side, first_child in (("true", 1), ("false", 2)):
                 child = 2 * np.arange(n_nodes) + first_child
                 is_leaf = child >= n_nodes
-                index = np.where(
-                    is_leaf, first_leaf[:, None] + child - n_nodes, first_node[:, None] + child
-                )
-                columns[f"nodes_{side}nodeids"].append(index)
+                first = np.where(is_leaf, first_leaf[:, None] - n_nodes, first_node[:, None])
+                columns[f"nodes_{side}nodeids"].append(first + child)
                 columns[f"nodes_{side}leafs"].append(np.tile(is_leaf, n_trees))
             columns["tree_roots"].append(first_node)
             columns["nodes_featureids"].append(feature)

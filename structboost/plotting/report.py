@@ -149,11 +149,10 @@ def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Ite
     has_lists = hasattr(estimator, "outputs_for_metrics")
     if not has_lists and (not is_classifier(estimator) or np.ndim(y) != 1):
         return
-    classes, predicted = estimator.classes_, estimator.predict(X)
+    labels, predicted = estimator.classes_, estimator.predict(X)
     if has_lists:
         y, predicted, _ = estimator.outputs_for_metrics(y, predicted, None)
-    names, labels = [str(label) for label in classes], classes
-    is_matrix = predicted.ndim == 2
+    names, is_matrix = [str(label) for label in labels], predicted.ndim == 2
     if is_matrix:
         names += ["(not in training)"] * (predicted.shape[1] - len(names))
         labels = range(len(names))
@@ -161,8 +160,8 @@ def _judgement(estimator: Any, X: Any, y: Any, arguments: dict[str, Any]) -> Ite
     rows = [[name, *map(_cell, values)] for name, *values in zip(names, *columns, strict=True)]
     table = _table(["class", "precision", "recall", "F1", "samples"], rows)
     yield _section("Precision and recall", table)
-    if len(classes) <= _MOST_CLASSES and not is_matrix:
-        counts = confusion_matrix(y, predicted, labels=classes)
+    if len(names) <= _MOST_CLASSES and not is_matrix:
+        counts = confusion_matrix(y, predicted, labels=labels)
         table = _table(["true \\ predicted", *names], _shaded(names, counts))
         yield _section("Confusion", table)
 

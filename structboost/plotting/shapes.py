@@ -77,8 +77,8 @@ class ShapeDisplay(Described):
         if slopes is None:
             slopes = np.zeros((form.n_features, len(form.bias)))
         self.form, self._slopes = form, slopes
-        self.feature_names = feature_names
-        self.channel_names = channel_names
+        self.feature_names = feature_names or [f"feature {f}" for f in range(form.n_features)]
+        self.channel_names = channel_names or [str(channel) for channel in range(len(form.bias))]
         self.categories = {f: [*map(str, names)] for f, names in (categories or {}).items()}
 
     @classmethod
@@ -302,19 +302,16 @@ class ShapeDisplay(Described):
         )  # fmt: skip
         axis.figure.colorbar(mesh, ax=axis)
         if values.shape[2] > 1:
-            axis.set_title(self._channel(channel), fontsize="medium", parse_math=False)
+            axis.set_title(self.channel_names[channel], fontsize="medium", parse_math=False)
         for feature, side in zip(pair, (axis.xaxis, axis.yaxis), strict=True):
-            side.set_label_text(self._name(feature), parse_math=False)
+            side.set_label_text(self.feature_names[feature], parse_math=False)
             if names := self.categories.get(feature):
                 side.set_ticks(range(len(names)), names, parse_math=False)
-
-    def _name(self, feature: int) -> str:
-        return f"feature {feature}" if self.feature_names is None else self.feature_names[feature]
 
     def _draw(self, axis: Any, feature: int) -> None:
         at, values = self.curve(feature)
         for channel, line in enumerate(values.T):
-            axis.plot(at, line, linewidth=1.2, label=self._channel(channel))
+            axis.plot(at, line, linewidth=1.2, label=self.channel_names[channel])
         if names := self.categories.get(feature):
             missing = self.missing(feature)
             if missing is not None:
@@ -324,11 +321,8 @@ class ShapeDisplay(Described):
             axis.set_xlim(-0.5, len(names) - 0.5)
             axis.set_xticks(range(len(names)), names, rotation=45, ha="right", parse_math=False)
         axis.axhline(0.0, color="0.7", linewidth=0.6, zorder=0)
-        axis.set_xlabel(self._name(feature), parse_math=False)
+        axis.set_xlabel(self.feature_names[feature], parse_math=False)
         plain(axis)
-
-    def _channel(self, channel: int) -> str:
-        return str(channel) if self.channel_names is None else self.channel_names[channel]
 
 
 def _with_margin(thresholds: FloatArray) -> FloatArray:

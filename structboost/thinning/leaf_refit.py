@@ -198,7 +198,7 @@ class HeldOutRows:
         for k, (trees, channel, values) in enumerate(responses.blocks):
             means = values.mean(axis=1, keepdims=True)
             variances[trees] += ((values - means) ** 2).mean(axis=1)
-            means = 0.0 * means if responses.averages else means
+            means = 0.0 * means if responses.leaves is None else means
             joined = values if more is None else np.hstack((values, more.blocks[k].scores))
             blocks.append(ScoreBlock(trees, channel, joined - means))
             self._means.append(ScoreBlock(trees, channel, means))

@@ -30,15 +30,13 @@ class TreeResponses(NamedTuple):
     offset : ndarray, shape (n_classes,)
         Scores without any tree.
     leaves : ndarray of int, shape (n_trees, n_rows), or None
-        Index of the leaf that each row reaches; None if leaves cannot be changed one by one.
-    averages : bool
-        Whether the scores are averaged probabilities, not log-odds.
+        Index of the leaf that each row reaches.  None if the scores are averaged probabilities, not
+        log-odds, so that leaves cannot be changed one by one.
     """
 
     blocks: list[ScoreBlock]
     offset: FloatArray
     leaves: IntArray | None
-    averages: bool
 
     @property
     def scored(self) -> BoolArray:
@@ -78,7 +76,7 @@ def _responses_of_leaves(
         trees = np.array([t for t, _ in of_score])
         blocks.append(ScoreBlock(trees, score + (len(offset) == 1), values))
     offset = np.append(0.0, offset) if len(offset) == 1 else offset
-    return TreeResponses(blocks, offset, None if averages else leaves, averages)
+    return TreeResponses(blocks, offset, None if averages else leaves)
 
 
 class LibraryTrees:
@@ -121,7 +119,7 @@ class LibraryTrees:
 
     def check(self, responses: TreeResponses, probabilities: FloatArray) -> None:
         """Raise ValueError if probabilities of the model are no softmax of its summed trees."""
-        expected = probabilities if responses.averages else responses.probabilities
+        expected = probabilities if responses.leaves is None else responses.probabilities
         if expected.shape != probabilities.shape or (
             np.abs(expected - probabilities).max(initial=0.0) > _CLOSE
         ):

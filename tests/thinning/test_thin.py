@@ -81,7 +81,7 @@ def test_few_trees_predict_by_sums_over_trees_and_leaves_and_the_model_stays(nam
         X[::9, 2] = np.nan
     before = model.predict_proba(X)
     responses = LibraryTrees(model).responses(X)
-    if not responses.averages:
+    if responses.leaves is not None:
         assert responses.probabilities == pytest.approx(before, abs=1e-6)
     thinned = thin(model, X, y, n_trees=8)
     assert 0 < thinned.n_trees <= 8 < thinned.n_trees_before
@@ -160,7 +160,7 @@ def test_no_weights_of_all_trees_have_an_objective_below_the_bound(name):
     whole = log_softmax(thinned.sharpness * (responses.offset + values.sum(axis=0)), axis=1)
     targets = (1 - thinned.label_weight) * np.exp(whole)
     targets[np.arange(len(y)), np.searchsorted(thinned.classes_, y)] += thinned.label_weight
-    means = values.mean(axis=1) * (not responses.averages)
+    means = values.mean(axis=1) * (responses.leaves is not None)
 
     def objective(weights):
         scores = thinned.offset + (thinned.weights - weights) @ means
