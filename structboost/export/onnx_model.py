@@ -245,18 +245,18 @@ def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
     if not encoding.adds_columns:
         return filled
     sizes = np.array(encoding.n_categories)
-    numbers, marked = np.flatnonzero(sizes < 0), np.flatnonzero(encoding.is_marked)
+    plain, marked = np.flatnonzero(sizes < 0), np.flatnonzero(encoding.is_marked)
     of_code = np.repeat(np.arange(len(sizes)), np.maximum(sizes, 0))
     codes = np.concatenate([np.arange(size) * 1.0 for size in sizes])
     # NaN equals no code.
     is_code = graph.add("Equal", graph.columns("X", of_code), graph.constant(codes))
     blocks = (
-        graph.columns(filled, numbers),
+        graph.columns(filled, plain),
         graph.cast(graph.columns(is_missing, marked)),
         graph.cast(is_code),
     )
     # Order of the encoded columns: by feature, and numbers before their marks.
-    order = np.concatenate((numbers, marked + 0.5, of_code))
+    order = np.concatenate((plain, marked + 0.5, of_code))
     stacked = graph.add("Concat", *blocks, axis=1)
     return graph.columns(stacked, np.argsort(order, kind="stable"))
 

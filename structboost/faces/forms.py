@@ -45,12 +45,16 @@ def checked_form(X: Any, *, most_axes: int = 2) -> Any:
     table = X if sparse.issparse(X) or frame_of(X) is not None else _array_of(X)
     shape = shape_of(table)
     if len(shape) < 2:
-        what = f"{len(shape)}D array" if shape else "scalar array"
+        what, text = f"{len(shape)}D array" if shape else "scalar array", ""
+        if shape and table.dtype.kind in "UO" and all(isinstance(x, str) for x in table):
+            what = "1D array of strings"
+            text = " Texts get columns by sklearn.feature_extraction.text.TfidfVectorizer."
         raise ValueError(
             f"X is {shown(X)}, of shape {shape}. Expected 2D array, got {what} instead. Reshape "
             "your data: for one row write X.reshape(1, -1), for one column X.reshape(-1, 1). X may "
             "be a data frame of pandas, polars or Arrow, an array of shape (n_samples, "
             "n_features), a list of equally long rows, or a sparse matrix."
+            f"{text}"
         )
     if len(shape) > most_axes:
         raise ValueError(

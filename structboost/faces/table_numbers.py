@@ -234,8 +234,8 @@ def _numbers_of_objects(values: Sequence[Any], name: str) -> FloatArray:
                 of = TypeError if isinstance(reason, TypeError) else ValueError
                 raise of(
                     f"{name} holds {shown(value)} in row {i}, which is no number ({reason}); make "
-                    "numbers of it by .astype(float), encode it as numbers, such as by "
-                    "sklearn.preprocessing.OneHotEncoder, or name it in categorical_features "
+                    "numbers of it by .astype(float), or days of dates, encode it as numbers, such "
+                    "as by sklearn.preprocessing.OneHotEncoder, or name it in categorical_features "
                     "before the fit."
                 ) from reason
     return out

@@ -250,10 +250,10 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             whole = self.matrix[free]
             return (whole * distribution) @ whole.T
         pairs = np.flatnonzero(distribution > _NEGLIGIBLE * distribution.max())
-        rows, shares = self.matrix[free].astype(np.float32), distribution.astype(np.float32)
+        rows, weights = self.matrix[free].astype(np.float32), distribution.astype(np.float32)
         if len(pairs) < 0.8 * len(distribution):
-            rows, shares = np.ascontiguousarray(rows[:, pairs]), shares[pairs]
-        return np.asarray((rows * shares) @ rows.T, np.float64)
+            rows, weights = np.ascontiguousarray(rows[:, pairs]), weights[pairs]
+        return np.asarray((rows * weights) @ rows.T, np.float64)
 
     def _log_objective(self, weights: FloatArray) -> float:
         exponents = self._logs - weights @ self.matrix

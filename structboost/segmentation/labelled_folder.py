@@ -143,10 +143,10 @@ def read_folder(
             check_one_size(f"its image {image.name}", shape, file, mask.shape)
             if meaning is None and not source.names and not together:
                 check_hard_edges(mask, file)
-            found = {*np.unique(mask).tolist()}
+            pixels = {*np.unique(mask).tolist()}
             if meaning is not None and not meaning.foreground:
-                _check_values(found, meaning, n_labels, file)
-            values |= found
+                _check_values(pixels, meaning, n_labels, file)
+            values |= pixels
             line.step()
     if meaning is None:
         whole = LabelMap(foreground=together, names=source.names)

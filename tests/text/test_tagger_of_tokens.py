@@ -369,9 +369,9 @@ TOKEN = {"word[0]": "a"}
 @pytest.mark.parametrize(
     ("X", "parameters", "fit", "match"),
     [
-        ([["a"]] * 4, {}, {}, r"X\[0\] is \['a'\]; give .* a dict of features"),
+        ([["a"]] * 4, {}, {}, r"X\[0\] is \['a'\]; give a list of dicts"),
         ([[{"word": "a"}]] * 4, {}, {}, r"X\[0\]\[0\] has None for the feature 'word\[0\]'"),
-        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give \[X\] if"),
+        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give a list of dicts"),
         ([[TOKEN]] * 4, {"folds": 5}, {}, "folds is 5; give .* the sequences, 4"),
         ([[TOKEN]] * 4, {"folds": 3}, {"documents": [0, 0, 1, 1]}, "the documents, 2"),
         ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1]}, r"documents has shape \(2,\)"),

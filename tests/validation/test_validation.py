@@ -152,16 +152,19 @@ FRAME = pandas.DataFrame(X, columns=["length", "width", "colour"])
 BAD_COLUMNS = {
     "category": (
         pandas.Categorical(np.where(y > 0, "red", "blue")),
-        "'blue' in row 0; encode it as numbers",
+        "'blue' in row 0, which is no number.* encode it as numbers",
     ),
-    "str": (np.where(y > 0, "red", "1"), "'1' in row 0; encode it as numbers"),
+    "str": (np.where(y > 0, "red", "1"), "'1' in row 0, which is no number"),
     "numbers in text": (np.array(["1", "2.5", None] * 10, dtype=object), r"by \.astype\(float\)"),
     "object": (
         np.array([1, "red", None] * 10, dtype=object),
-        "'red' in row 1; encode it as numbers",
+        "'red' in row 1, which is no number",
     ),
-    "datetime64": (pandas.Timestamp("2020-01-01"), "convert it to numbers first"),
-    "timedelta64": (pandas.Timedelta("1h"), "convert it to numbers first"),
+    "datetime64": (
+        pandas.Timestamp("2020-01-01"),
+        "Timestamp.* in row 0, which is no number.* days of dates",
+    ),
+    "timedelta64": (pandas.Timedelta("1h"), "Timedelta.* in row 0, which is no number"),
 }
 
 
@@ -176,13 +179,13 @@ def without_categories(make):
 def test_column_that_is_not_numeric_raises_an_error_that_names_it(make, kind):
     column, message = BAD_COLUMNS[kind]
     frame = FRAME.assign(colour=column)
-    with pytest.raises(ValueError, match=rf"Column 'colour' of X holds .*{message}"):
+    with pytest.raises((TypeError, ValueError), match=rf"Column 'colour' of X holds .*{message}"):
         without_categories(make).fit(frame, y)
 
 
 @pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
 def test_an_array_of_dates_is_refused(make):
-    with pytest.raises(ValueError, match=r"X holds datetime64.*convert dates to numbers"):
+    with pytest.raises((TypeError, ValueError), match=r"Column 0 of X holds .*days of dates"):
         make().fit(np.full((30, 2), np.datetime64("2020-01-01")), y)
 
 
@@ -200,9 +203,11 @@ def test_inputs_of_predict_are_checked_like_those_of_fit(make):
     ):
         assert len(estimator.predict(FRAME.assign(colour=column))) == len(y)
     for column, message in BAD_COLUMNS.values():
-        with pytest.raises(ValueError, match=f"Column 'colour' .*{message}"):
+        with pytest.raises((TypeError, ValueError), match=f"Column 'colour' .*{message}"):
             estimator.predict(FRAME.assign(colour=column))
-    with pytest.raises(ValueError, match=r"got 1D array of strings instead.*by sklearn.*TfidfV"):
+    with pytest.raises(
+        ValueError, match=r"got 1D array of strings instead(.|\n)*by sklearn.*TfidfV"
+    ):
         StructBoostClassifier().fit(["a text", "a book"], [0, 1])
     with pytest.raises(ValueError, match=r"Expected 2D array, got 1D array(.|\n)*reshape\(1, -1\)"):
         estimator.predict(X[0])
@@ -260,7 +265,7 @@ def test_relevance_that_is_no_numbers_is_refused(kind):
     if kind == "numbers as objects":  # which the ranker reads as numbers
         assert StructBoostRanker(max_iter=2).fit(X, relevance).score(X, relevance) > 0.5
     else:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=rf"{message}|of type date"):
             StructBoostRanker().fit(X, relevance)
     for make in (StructBoost, StructuredSVM):
         with pytest.raises(
@@ -388,7 +393,7 @@ def test_one_input_where_a_list_is_wanted_is_named(make):
     table = make(BinaryTask(), C=1.0, tol=0.1).fit(X, np.where(y > 0, 1, -1))
     with pytest.raises(TaskError, match=r"X has shape \(3,\); .*X\[\[i\]\] for one example"):
         table.predict(X[0])
-    with pytest.raises(TaskError, match=r"X\[2\] has shape \(2,\), and X\[0\] has \(3,\)"):
+    with pytest.raises(TaskError, match=r"X\[2\] is array.* all of one length"):
         table.predict([X[0], X[1], X[2, :2]])
 
 
