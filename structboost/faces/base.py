@@ -436,12 +436,21 @@ class BoostedFace(BaseEstimator):
 
     @override
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        text = str(super().__repr__(N_CHAR_MAX))
+        try:
+            text = str(super().__repr__(N_CHAR_MAX))
+        except RecursionError:  # lists are nested too deeply in a parameter
+            text = f"{type(self).__name__}(...)"
         if self._objectives and "objective=" not in text:
             name, arguments = text.split("(", 1)
             comma = "" if arguments.startswith(")") else ", "
             text = f"{name}(objective={self.objective!r}{comma}{arguments}"
         return f"{text}  # {self._summary()}" if hasattr(self, "minimised_") else text
+
+    def __sklearn_clone__(self) -> Self:
+        try:
+            return super().__sklearn_clone__()  # type: ignore[no-any-return]
+        except RecursionError:  # such a parameter is shared instead of copied
+            return type(self)(**self.get_params(deep=False))
 
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""

@@ -27,6 +27,8 @@ from structboost.validation import (
     shown,
 )
 
+# Most entries of a sparse table that becomes an array: one gigabyte.
+_MOST_ENTRIES = 1 << 27
 # Larger whole numbers are not all numbers of double precision.
 _EXACT = 2**53
 
@@ -80,11 +82,23 @@ def validated_numbers(
         raise
     table, *rest = checked if isinstance(checked, tuple) else (checked,)
     if is_sparse:
-        table = SparseRows.of(table) if reads_sparse else table.toarray()
+        table = SparseRows.of(table) if reads_sparse else _dense(table)
     elif not (table.flags.c_contiguous or table.flags.f_contiguous):
         # Products of strided rows have other last bits.
         table = np.ascontiguousarray(table)
     return (table, *rest) if rest else table
+
+
+def _dense(table: Any) -> AnyArray:
+    """Return the array of a sparse table, unless it is too large."""
+    n_samples, n_features = table.shape
+    if n_samples * n_features > _MOST_ENTRIES:
+        raise ValueError(
+            f"X is sparse and has {n_samples} x {n_features} entries, too many for the array that "
+            "these weak learners need; take fewer columns, or weak_learner='tree', 'stump' or "
+            "'linear' of StructBoostClassifier, which read sparse rows."
+        )
+    return np.asarray(table.toarray())
 
 
 def check_lengths(X: Any, y: Any) -> None:

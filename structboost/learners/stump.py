@@ -393,7 +393,7 @@ class SparseStumpFamily(StumpSearch):
         order = np.lexsort((values, owner))
         owner, values, rows = owner[order], values[order], rows[order]
         is_first = np.diff(owner, prepend=-1) > 0
-        begins_bin = is_first | (np.diff(values, prepend=0.0) > 0)
+        begins_bin = is_first | (values > np.append(0.0, values[:-1]))
         at = np.flatnonzero(begins_bin & ~is_first)
         lower, upper = values[at - 1], values[at]
         with np.errstate(over="ignore"):

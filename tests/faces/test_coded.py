@@ -247,7 +247,7 @@ def test_weights_and_risk_agree_after_ctrl_c(steps, monkeypatch):
     monkeypatch.setattr(master, "_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         master.solve(1e-9)
-    assert master.theta == 3000.0
+    assert master.C == 3000.0
     assert master.weights.sum() <= 3000.0 * (1 + 1e-9)
     after = master._log_objective(master.weights)
     assert after <= before

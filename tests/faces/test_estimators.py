@@ -157,7 +157,7 @@ def test_slack_indices_without_examples_refuse_weights():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"qid": [1, 2, 3]}, "qid has 3 entries"),
+        ({"qid": [1, 2, 3]}, r"qid is \[1, 2, 3\], of shape \(3,\)"),
         ({"qid": [1, np.nan, *[2] * 148]}, r"qid\[1\] is nan; give every entry a group"),
         ({"qid": np.array(["a", 1, *[2] * 148], object)}, "qid mixes strings and numbers"),
         ({"qid": "abc"}, "^qid is "),

@@ -77,11 +77,13 @@ class CannotBeTaken(BinaryTask):
     """Cannot be unpickled in another process."""
 
     def __init__(self):
+        super().__init__()
         self.home = os.getpid()
 
     def __setstate__(self, state):
         if os.getpid() != state["home"]:
             raise OSError("no such module here")
+        self.__dict__.update(state)
 
 
 class WrongTask(BinaryTask):
