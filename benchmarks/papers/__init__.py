@@ -1,4 +1,4 @@
-"""Pages of results, a module each; its tables and targets are in the .toml, words in the .md file.
+"""Pages of results, a module each.  Tables and targets are in a .toml file, words in a .md file.
 
 A page has ``EXPERIMENTS``. It may have ``derived(made)``, records with those that are made of them.
 """

@@ -111,7 +111,7 @@ def images(photographs, root, part):
 
 
 def compare(source, photographs, *, seed):
-    """All methods on the same potentials; a row by method."""
+    """Measure all methods on the same potentials, a row for each."""
     root = source.folder / source.files[0]
     train, test = (images(photographs, root, part) for part in ("train", "test"))
     (graphs, codebook, responses), seconds = cpu_timed(potentials, train, test, seed)

@@ -15,7 +15,7 @@ PRECISION = "precision at 20 pixels"
 
 
 def on_sequence(source, make, *, seed):
-    """Overlaps from the true first box on, and what the frames took; on one thread."""
+    """Measure overlaps from the true first box on, and the time of the frames, on one thread."""
     folder, tracker = source.folder / source.files[0], make(random_state=seed)
     truth = read_boxes(folder / "groundtruth.txt")  # NaN where it is unknown
     frames = [image for _, image in open_frames(folder)]

@@ -96,7 +96,7 @@ class Unit(NamedTuple):
 
     @property
     def key(self):
-        """Name of the stored result; differs whenever data, case or code differ."""
+        """Name of the stored result, another one wherever data, case or code differ."""
         data = content_of(*(self.source.folder / file for file in self.source.files))
         measure = self.experiment.measure.__qualname__
         identity = [self.source.name, self.method, measure, self.case, data, code_of_all_results()]

@@ -109,7 +109,7 @@ def _logs(pairs):
 
 
 def interval(pairs):
-    """95 % interval of the median ratio over all such sets; None for fewer than six.
+    """95 % interval of the median ratio over all such sets, None for fewer than six.
 
     It is by order statistics, which hold for any distribution.
     """

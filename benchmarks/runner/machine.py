@@ -39,7 +39,7 @@ PEERS = tuple("lightgbm xgboost catboost chimeraboost python-crfsuite pyepo torc
 
 
 def cpuinfo(field):
-    """A field of the first processor; empty where the system does not say."""
+    """Read a field of the first processor, empty where the system does not have it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, _, value = line.partition(":")
@@ -83,7 +83,7 @@ def this_run():
 
 
 def commit():
-    """Commit checked out here, marked if its code differs; None without a repository."""
+    """Commit that is checked out, marked if its code differs, None without a repository."""
 
     def git(*arguments):
         return subprocess.check_output(["git", "-C", ROOT, *arguments], text=True).strip()

@@ -30,7 +30,7 @@ STATISTICS = {"mean": mean, "median": median, "max": most}
 
 
 class Target(NamedTuple):
-    """A target of the project; ``met`` is None if the page does not have what it takes to tell."""
+    """A target of the project, with ``met`` None where the page cannot tell."""
 
     wanted: str
     measured: str
@@ -65,7 +65,7 @@ def table(
     columns=(),
     **where,
 ):
-    """Records with some values of some fields as a table; empty without a value.
+    """Table of the records with some values of some fields, empty without a value.
 
     ``rows`` are the fields that name a line.  There is a column for each value of the field
     ``across``, or for each of ``columns``: its head, and the name, form and factor of a field.

@@ -18,7 +18,7 @@ def record(dataset, method, metric, value, **others):
 
 
 def plain(value):
-    """Return a value in JSON's own types with the digits of pages; null for NaN and infinity."""
+    """Return a value in JSON's types with the digits of pages, null for NaN and infinity."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):

@@ -90,7 +90,7 @@ class _SignatureOfInit:
     def __get__(self, instance: object | None, owner: type) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        return inspect.Signature(_of_init(owner))
+        return inspect.Signature(_constructor_parameters(owner))
 
 
 def names_parameters(cls: type[T]) -> type[T]:
@@ -125,13 +125,13 @@ def _checked_new(cls: type, *args: Any, **kwargs: Any) -> Any:
 @cache
 def parameters_of(cls: Any) -> tuple[inspect.Parameter, ...]:
     """Return the parameters of the constructor of a class, further keywords by their names."""
-    named = [of for of in _of_init(cls) if of.name != MORE]
+    named = [of for of in _constructor_parameters(cls) if of.name != MORE]
     names, keyword = [of.name for of in named], inspect.Parameter.KEYWORD_ONLY
     further = [name for name in getattr(cls, "_flat_names", ()) if name not in names]
     return (*named, *(inspect.Parameter(name, keyword, default=None) for name in further))
 
 
-def _of_init(cls: type) -> tuple[inspect.Parameter, ...]:
+def _constructor_parameters(cls: type) -> tuple[inspect.Parameter, ...]:
     init = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
     if init is object.__init__:
         return ()

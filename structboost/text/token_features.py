@@ -237,7 +237,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         if fitted.counts and _digest(text) != self._digest:
             counts = counted(counts, text)
         # Features of each word and place are equal wherever the word stands.
-        of_word = cache(_of_word)
+        of_word = cache(_features_of_word)
         return [fitted._sentence(words, columns, counts, of_word) for words, columns in read]
 
     @override
@@ -359,7 +359,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         return words, columns
 
 
-def _of_word(word: str, k: int) -> dict[str, Any]:
+def _features_of_word(word: str, k: int) -> dict[str, Any]:
     """Return the features of a word at a place."""
     lower = word.lower()
     features: dict[str, Any] = {f"word[{k}]": lower}
