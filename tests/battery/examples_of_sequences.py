@@ -206,4 +206,5 @@ class Sentences(Tags):
             "a dict": {"word": "Ada"},
             "dicts without a word": [{"word": None}] * len(x),
             "an array of numbers": np.ones(len(x)),
+            "a frame": pandas.DataFrame({"word": x}),
         }

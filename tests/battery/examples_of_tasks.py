@@ -288,6 +288,15 @@ class Images(Kind):
         yield "read-only arrays", [read_only(x) for x in X]
         yield "PIL images", [Image.fromarray(x) for x in X]
 
+    def odd_inputs(self, X):
+        yield from super().odd_inputs(X)
+        yield "the name of a file", [*X[1:], "a.png"]
+
+    def odd_outputs(self, y):
+        yield from super().odd_outputs(y)
+        yield "one mask", y[0]
+        yield "the name of a file", [*y[1:], "a.png"]
+
     def twins_of_outputs(self, y):
         yield "tuple", tuple(y)
         yield "arrays of int64", [mask.astype(np.int64) for mask in y]

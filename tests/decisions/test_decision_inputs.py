@@ -42,16 +42,10 @@ WITH_GAPS = {"instance": np.column_stack((FILLED, IS_GAP, GAPS[:, 1:]))}
 @pytest.mark.parametrize(
     ("X", "tables"),
     [
-        (NUMBERS.tolist(), PLAIN),
-        (sparse.csc_array(NUMBERS), PLAIN),
         ([DecisionInput(x) for x in NUMBERS], PLAIN),
         (FRAME, WITH_TOWN),
-        (FRAME.astype({"town": "category"}), WITH_TOWN),
         (pl.DataFrame(FRAME.to_dict("list")), WITH_TOWN),
-        (GAPS, WITH_GAPS),
-        (pd.DataFrame(GAPS).convert_dtypes(), WITH_GAPS),
         (np.ma.masked_invalid(GAPS), WITH_GAPS),
-        (ITEMS, {"items": ITEMS}),
         (ITEMS.tolist(), {"items": ITEMS}),
         ([DecisionInput(items=x) for x in ITEMS], {"items": ITEMS}),
         (both(NUMBERS.astype(object), ITEMS), PLAIN | {"items": ITEMS}),
@@ -112,10 +106,6 @@ BY_NAME = pd.DataFrame(COSTS, columns=NAMES)
 @pytest.mark.parametrize(
     ("costs", "given", "names"),
     [
-        (COSTS.tolist(), None, None),
-        (COSTS.astype(np.int16), None, None),
-        (COSTS.astype(">f8"), None, None),
-        (COSTS.astype(object), None, None),
         (list(COSTS), NAMES, None),
         (pd.DataFrame(COSTS).convert_dtypes(), None, [0, 1, 2]),
         (pd.DataFrame(COSTS)[[2, 0, 1]], [0, 1, 2], [0, 1, 2]),
@@ -150,8 +140,6 @@ def with_entry(table, value, *index):
     [
         ([DecisionInput()] * N, r"X\[0\] has features neither"),
         ([*both(NUMBERS, ITEMS)[:-1], DecisionInput(NUMBERS[0], ITEMS[0], ROUTES)], r"X\[11\] has"),
-        (with_entry(NUMBERS, "word", 7, 1), "Column 1 of X holds 'word' in row 7"),
-        (with_entry(NUMBERS, np.inf, 7, 1), r"X\[7\] has inf in feature 1;"),
         (FRAME.replace({"rain": NUMBERS[5, 1]}, -np.inf), r"has -inf in feature 'rain'"),
         (with_entry(ITEMS, "word", 7, 2, 1), r"Column 1 .* 'word' in row 23"),
         (with_entry(ITEMS, -np.inf, 7, 2, 1), r"X\[7\] has -inf in feature 1;"),
@@ -178,16 +166,9 @@ def test_features_of_other_kinds_or_sizes_than_in_training_are_named():
 @pytest.mark.parametrize(
     ("costs", "message"),
     [
-        (None, "target y is None"),
-        ((row for row in COSTS), "costs is <generator"),
         (sparse.csr_array(COSTS), r"write costs\.toarray\(\)"),
-        (COSTS[:-1], r"costs has shape \(11, 3\)"),
         (COSTS[:, :2], "features of 3 items, and costs has 2 columns"),
-        (COSTS * 1j, "costs holds complex"),
-        (with_entry(COSTS, "1.5", 7, 1), "Column 1 of costs holds '1.5' in row 7"),
-        (with_entry(COSTS, None, 7, 1), r"costs of X\[7\] have nan for item 1"),
         (BY_NAME.replace({"dam": COSTS[7, 1]}, np.inf), r"costs of X\[\d\] have inf for .*dam"),
-        ([*COSTS[:7].tolist(), [1.0], *COSTS[8:].tolist()], r"costs\[7\] has one value|1 values"),
         (COSTS.astype(np.int64) * 10**16 + 1, "costs holds .* beyond 2\\*\\*53"),
         (pd.DataFrame(COSTS, columns=list("aab")), "costs has columns of one name"),
         (BY_NAME, "costs lacks"),

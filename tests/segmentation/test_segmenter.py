@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
-import cv2
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from PIL import Image
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from examples.synthetic_images import make_synthetic_images
@@ -49,7 +44,7 @@ def equal(model, other, image=FRESH.images[0]):
 
 
 @pytest.mark.slow
-def test_masks_and_scores_of_a_segmenter_are_those_of_its_file(trained):
+def test_a_trained_segmenter_finds_the_objects_of_new_photographs(trained):
     segmenter, path = trained
     assert agreement(segmenter, FRESH) > 0.95
     last, loaded = segmenter.history_[-1], Segmenter.load(path)
@@ -57,7 +52,6 @@ def test_masks_and_scores_of_a_segmenter_are_those_of_its_file(trained):
     assert (loaded.C_, loaded.history_) == (1.0, segmenter.history_)
     counts = np.zeros((2, 2))
     for image, truth in zip(FRESH.images, FRESH.masks, strict=True):
-        equal(loaded, segmenter, image)
         mask = segmenter.predict(image)
         counts += confusion(truth, mask, 2)
         probabilities = segmenter.predict_proba(image)
@@ -66,7 +60,7 @@ def test_masks_and_scores_of_a_segmenter_are_those_of_its_file(trained):
     expected = SegmentationScores(counts).mean_iou
     assert segmenter.score(FRESH.images, FRESH.masks) == pytest.approx(expected)
     sure = probabilities.max(axis=2) > 0.99  # which they are nearly everywhere
-    assert (probabilities.argmax(axis=2) == truth)[sure].mean() > 0.97
+    assert (mask == truth)[sure].mean() > 0.97
 
 
 @pytest.mark.slow
@@ -100,35 +94,11 @@ def test_pairs_that_no_model_can_learn_from_are_named(arguments, message):
         quick().fit(**{"images": IMAGES, "masks": MASKS} | arguments)
 
 
-@pytest.mark.parametrize("name", ["images", "masks"])
-@pytest.mark.parametrize(
-    ("message", "listed"),
-    [
-        ("give a list", iter),
-        (r"\[0\] has|There are", lambda pictures: pictures[0]),
-        ("There are", lambda pictures: pictures[:3]),
-        (r"\[2\] is 'a\.png'; read", lambda pictures: [*pictures[:2], "a.png", pictures[3]]),
-    ],
-)
-def test_other_lists_are_refused(name, message, listed, fitted):
-    pairs = {"images": IMAGES, "masks": MASKS}
-    pairs[name] = listed(pairs[name])
-    for call in (fitted.fit, fitted.score):
-        with pytest.raises((TypeError, ValueError), match=message):
-            call(**pairs)
-
-
 @pytest.mark.slow
-def test_pictures_and_masks_of_any_type_are_taken_and_others_refused(fitted):
-    image = Image.fromarray(IMAGE)
-    assert_array_equal(fitted.predict(image), fitted.predict(IMAGE))
-    with pytest.raises(ValueError, match=r"np\.rint\(255 \* image\)"):
-        fitted.predict(IMAGE / 255)
-    equal(quick().fit([*map(Image.fromarray, IMAGES)], 255 * np.stack(MASKS)), fitted, IMAGE)
-    # The meaning determines which of two values is the object.
+def test_the_meaning_of_masks_determines_which_of_two_values_is_the_object(fitted):
     masks = [np.where(mask, 4, 9).astype(np.uint8) for mask in MASKS]
-    turned = quick(meaning=LabelMap(classes=(9, 4))).fit(IMAGES, masks)
-    equal(turned, fitted, IMAGE)
+    equal(quick(meaning=LabelMap(classes=(9, 4))).fit(IMAGES, masks), fitted, IMAGE)
+    equal(quick().fit(IMAGES, 255 * np.stack(MASKS)), fitted, IMAGE)
 
 
 @pytest.mark.slow
@@ -167,7 +137,6 @@ def test_three_classes_are_learned_saved_and_loaded(tmp_path):
         loaded.predict(MADE.images[0], MADE.scribbles[0])
 
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "draw_strokes.py"
 BY_STROKES = StrokeSegmenter(n_segments=300)
 
 
@@ -200,30 +169,6 @@ def test_stroke_segmenter_accepts_images_of_any_size(shape):
         BY_STROKES.predict(image, np.minimum(strokes, 1))
     with pytest.raises(ValueError, match="one size"):
         BY_STROKES.predict(image, strokes[:, 1:])
-
-
-def test_the_window_of_the_example_draws_corrects_and_segments():
-    image = np.full((60, 90, 3), 90, np.uint8)
-    image[20:40, 30:60] = (220, 180, 30)
-    strokes = runpy.run_path(str(EXAMPLE))["Strokes"](image)
-
-    def stroke(down, up, *places):
-        for event, place in zip((down, cv2.EVENT_MOUSEMOVE, up), places, strict=True):
-            strokes.mouse(event, *place)
-
-    left = cv2.EVENT_LBUTTONDOWN, cv2.EVENT_LBUTTONUP
-    right = cv2.EVENT_RBUTTONDOWN, cv2.EVENT_RBUTTONUP
-    stroke(*left, (36, 30), (45, 30), (54, 30))
-    assert strokes.mask is None
-    stroke(*left, (9, 6), (40, 6), (80, 6))  # by mistake
-    strokes.undo()
-    stroke(*right, (9, 6), (40, 6), (80, 6))
-    truth = np.zeros((60, 90), np.uint8)
-    truth[20:40, 30:60] = 1
-    assert (strokes.mask == truth).mean() > 0.97
-    assert (strokes.picture()[6, 40] == (235, 50, 50)).all()
-    strokes.undo()
-    assert strokes.mask is None
 
 
 def scene(n_classes):

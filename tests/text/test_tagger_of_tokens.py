@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -117,42 +116,16 @@ def test_counts_are_those_of_a_loop_over_the_other_tokens(training, later):
                 assert token == wanted
 
 
-def test_words_and_dicts_of_words_have_equal_features():
-    words = [["Ada", "sleeps"], [], ["Bo"]]
-    dicts = [[{"word": word} for word in sentence] for sentence in words]
-    named = [[{"form": word} for word in sentence] for sentence in words]
-    wanted = TokenFeatures().fit_transform(words)
-    assert TokenFeatures().fit_transform(dicts) == wanted
-    assert TokenFeatures(word="form").fit_transform(named) == wanted
-    assert TokenFeatures().fit(words).transform([np.array(s) for s in words]) == wanted
-    assert TokenFeatures().fit(words).transform(tuple(map(tuple, words))) == wanted
-
-
 def test_columns_are_those_of_training():
     X = [[{"word": "Ada", "pos": "N", "id": 3}]]
     assert TokenFeatures().fit(X).columns_ == ["pos", "id"]
+    named = TokenFeatures(word="form").fit_transform([[{"form": "Ada"}]])
+    assert named == TokenFeatures().fit_transform([["Ada"]])
     features = TokenFeatures(columns=["pos"], window=0).fit(X)
     assert "id[0]" not in features.transform(X)[0][0]
     for token in ({"word": "Ada"}, "Ada", {"word": "Ada", "pos": [1.0]}):
         with pytest.raises(ValueError, match=r"^X\[0\]\[0\] is .*, without .* column 'pos' of"):
             features.transform([[token]])
-
-
-@pytest.mark.parametrize(
-    ("X", "parameters", "message"),
-    [
-        (["Ada sleeps"], {}, r"X\[0\] is 'Ada sleeps', .*; give a list of words"),
-        ([[{"form": "Ada"}]], {}, r"X\[0\]\[0\] is .*; give it a string 'word'"),
-        ([["Ada", 3]], {}, r"X\[0\]\[1\] is 3; give words or dicts"),
-        ([pd.DataFrame({"word": ["Ada"]})], {}, r"X\[0\] is .*; give a list of words"),
-        *(([["Ada"]], {name: value}, f"{name} is {value!r}") for name, value in (
-            ("window", -1), ("counts", 1), ("columns", "pos"),
-        )),
-    ],
-)  # fmt: skip
-def test_unusable_sentences_and_parameters_raise_with_their_place(X, parameters, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        TokenFeatures(**parameters).fit(X)
 
 
 X = [["Ada", "sleeps"], ["Bo", "reads", "Cy"], ["dogs", "see", "Di"]] * 6
@@ -363,26 +336,19 @@ def test_a_pipeline_passes_documents(trained):
     assert predicted == tagger.predict(tokens, documents=documents)
 
 
-TOKEN = {"word[0]": "a"}
-
-
 @pytest.mark.parametrize(
-    ("X", "parameters", "fit", "match"),
+    ("folds", "documents", "match"),
     [
-        ([["a"]] * 4, {}, {}, r"X\[0\] is \['a'\]; give a list of dicts"),
-        ([[{"word": "a"}]] * 4, {}, {}, r"X\[0\]\[0\] has None for the feature 'word\[0\]'"),
-        ([TOKEN] * 4, {}, {}, r"X\[0\] is .*; give a list of dicts"),
-        ([[TOKEN]] * 4, {"folds": 5}, {}, "folds is 5; give .* the sequences, 4"),
-        ([[TOKEN]] * 4, {"folds": 3}, {"documents": [0, 0, 1, 1]}, "the documents, 2"),
-        ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1]}, r"documents has shape \(2,\)"),
-        ([[TOKEN]] * 4, {"folds": 2}, {"documents": [0, 1, None, 1]}, r"documents\[2\] is None"),
-        ([[TOKEN]] * 4, {"estimator": object()}, {}, "estimator is .*; give a StructBoostTagger"),
+        (5, None, "folds is 5; give .* the sequences, 4"),
+        (3, [0, 0, 1, 1], "the documents, 2"),
+        (2, [0, 1], r"documents has shape \(2,\)"),
+        (2, [0, 1, None, 1], r"documents\[2\] is None"),
     ],
 )
-def test_unusable_inputs_and_parameters_raise_with_a_remedy(X, parameters, fit, match):
-    tagger = TwoStageTagger(**{"estimator": Recorder(C=1.0), **parameters})
-    with pytest.raises((TypeError, ValueError), match=match):
-        tagger.fit(X, [["O"]] * 4, **fit)
+def test_unusable_folds_and_documents_raise_with_a_remedy(folds, documents, match):
+    tagger = TwoStageTagger(Recorder(C=1.0), folds)
+    with pytest.raises(ValueError, match=match):
+        tagger.fit([[{"word[0]": "a"}]] * 4, [["O"]] * 4, documents=documents)
 
 
 @pytest.mark.slow
@@ -403,6 +369,11 @@ def test_documents_are_held_out_as_a_whole_where_a_stage_chooses(monkeypatch):
     groups.clear()
     TwoStageTagger(StructBoostTagger(C=3.0), folds=2).fit(tokens, y, documents=documents)
     assert groups == [None] * 4
+
+
+def test_tokens_without_the_word_are_named():
+    with pytest.raises(ValueError, match=r"X\[0\]\[0\] has None for the feature 'word\[0\]'"):
+        TwoStageTagger(Recorder(C=1.0)).fit([[{"word": "a"}]] * 4, [["O"]] * 4)
 
 
 def test_one_tag_is_warned_of_once():
