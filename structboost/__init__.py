@@ -5,8 +5,6 @@ from typing import Any
 
 import lazy_loader
 
-from structboost.runtime.collector import collector_pause
-
 _PACKAGES = {
     "contract", "decisions", "errors", "files", "inference", "objectives",
     "segmentation", "selection", "text", "tasks", "thinning", "tracking",
@@ -64,6 +62,8 @@ _at_first_use, __dir__, _names = lazy_loader.attach(__name__, _PACKAGES, _NAMES)
 
 
 def __getattr__(name: str) -> Any:
+    from structboost.runtime.memory import collector_pause
+
     with collector_pause:  # an import makes objects that stay
         return _at_first_use(name)
 

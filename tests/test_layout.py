@@ -10,7 +10,7 @@ import pytest
 
 from structboost.learners.pricing import RULES
 from structboost.learners.registry import FAMILIES
-from structboost.objectives.registry import FORMULATIONS
+from structboost.objectives.base import FORMULATIONS
 from tests.helpers.source import PACKAGE, tree_of
 
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"

@@ -44,8 +44,7 @@ from structboost.files.archive import DamagedFileError
 from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.pricing import RULES, PricingRule
 from structboost.model.ensemble import Ensemble
-from structboost.objectives.base import SoftmaxLink
-from structboost.objectives.registry import formulation_of
+from structboost.objectives.base import SoftmaxLink, formulation_of
 from structboost.objectives.stage_wise import StageWiseLikelihood
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, merged_copies, random_folds

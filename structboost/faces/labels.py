@@ -25,8 +25,9 @@ from structboost.contract.task import Task
 from structboost.errors import ConstantPredictionWarning, warn_user
 from structboost.faces.forms import frame_of
 from structboost.files.archive import DamagedFileError
-from structboost.learners.stump import StumpTable
-from structboost.model.ensemble import Ensemble, KindEnsemble, plain_functions
+from structboost.learners.table import StumpTable
+from structboost.linear.designs import plain_functions
+from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.tasks.base import merge_repeated_rows
 from structboost.tasks.classes import BinaryTask, CodedTask, MulticlassTask
 from structboost.tasks.hierarchical import TaxonomyTask, label_tree

@@ -32,8 +32,9 @@ from structboost.faces.tables import (
 )
 from structboost.files.archive import DamagedFileError, LoadedFromFile
 from structboost.learners.contributions import Contributions
+from structboost.linear.designs import weights_of
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.model.ensemble import Ensemble, weights_of
+from structboost.model.ensemble import Ensemble
 from structboost.runtime.fitted_state import committed
 
 

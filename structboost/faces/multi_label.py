@@ -42,7 +42,7 @@ from structboost.faces.tables import (
     saved_columns,
 )
 from structboost.files.archive import DamagedFileError
-from structboost.objectives.registry import formulation_of
+from structboost.objectives.base import formulation_of
 from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds

@@ -18,10 +18,9 @@ from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, with_categories, with_directions
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.model.ensemble import Ensemble, model_scores
-from structboost.objectives.base import Formulation
+from structboost.objectives.base import Formulation, formulation_of
 from structboost.objectives.likelihood import log_losses
 from structboost.objectives.newton_steps import NewtonSteps
-from structboost.objectives.registry import formulation_of
 from structboost.runtime.called_class import Described
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import Score, checked_score, scaled_surrogate

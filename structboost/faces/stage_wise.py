@@ -15,7 +15,7 @@ from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.binning import BinsOfOneTable
 from structboost.learners.registry import members_of
 from structboost.learners.tree import TreeFamily
-from structboost.objectives.registry import formulation_of
+from structboost.objectives.base import formulation_of
 from structboost.progress import Progress
 from structboost.tasks.base import has_contradictions
 from structboost.training.boosting import AUTO, StructBoost, run_without_model

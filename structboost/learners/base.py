@@ -23,19 +23,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.errors import TaskError
-from structboost.learners.binning import Thresholds
-from structboost.learners.responses import ShardFeatures
-from structboost.learners.standardisation import Standardisation
-from structboost.learners.table import LearnerTable
-from structboost.learners.terms import Term
 from structboost.runtime.called_class import Described
+
+if TYPE_CHECKING:
+    from structboost.learners.binning import Thresholds
+    from structboost.learners.responses import ShardFeatures
+    from structboost.learners.standardisation import Standardisation
+    from structboost.learners.table import LearnerTable
+    from structboost.learners.terms import Term
 
 # Relative difference of edges up to which a constant learner is as good as a split.
 TIE = 1e-6

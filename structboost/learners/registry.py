@@ -48,7 +48,7 @@ _SPARSE = Registry("weak_learner", {"stump": f"{_BASE}.stump:SparseStumpFamily"}
 _TABLES = Registry(
     "family",
     {
-        "stump": f"{_BASE}.stump:StumpTable",
+        "stump": f"{_BASE}.table:StumpTable",
         "tree": f"{_BASE}.tree_table:TreeTable",
         "pair_tree": f"{_BASE}.tree_table:TreeTable",
         "category": f"{_BASE}.category:CategoryTable",

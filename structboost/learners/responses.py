@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,12 @@ from scipy import sparse
 from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, override
 from structboost.contract.parts import SparseFeature
 from structboost.errors import TaskError
-from structboost.learners.binning import Thresholds
-from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import GrowingMatrix
+
+if TYPE_CHECKING:
+    from structboost.learners.binning import Thresholds
+    from structboost.learners.terms import Terms
 
 _MAX_LEVELS = 16
 

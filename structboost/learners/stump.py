@@ -6,11 +6,9 @@ such histograms that shards send, or the entries of a sparse table in ascending 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,7 @@ from structboost._typing import (
     IntArray,
     override,
 )
-from structboost.files.archive import Array, DamagedFileError, whole_number
+from structboost.files.archive import DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
     Group,
@@ -51,7 +49,7 @@ from structboost.learners.responses import (
     ResponsesInShard,
     entry_values,
 )
-from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
+from structboost.learners.table import StumpTable
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
 
@@ -73,72 +71,6 @@ class Stump(NamedTuple):
     left: float
     right: float
     bin: int
-
-
-@dataclass(frozen=True)
-class StumpTable(LearnerTable):
-    """Table of stumps, ``left`` where the feature is at most the threshold, else ``right``.
-
-    ``missing_left`` is whether the response to a missing feature (NaN) is ``left``.  None means
-    always ``right``.
-    """
-
-    schema: ClassVar[Mapping[str, Array]] = {
-        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
-        "threshold": Array("float64", ("n_learners",), infinite=True),
-        "left": Array("float64", ("n_learners",)),
-        "right": Array("float64", ("n_learners",)),
-        "missing_left": Array("uint8", ("n_learners",), high=1, optional=True),
-    }
-    takes_missing: ClassVar[bool] = True
-
-    feature: IntArray
-    threshold: FloatArray
-    left: FloatArray
-    right: FloatArray
-    missing_left: ByteArray | None = None
-
-    @override
-    def responses(self, features: AnyArray) -> FloatArray:
-        columns = features[:, self.feature].T
-        is_left = columns <= self.threshold[:, None]
-        if self.missing_left is not None:
-            is_left |= np.isnan(columns) & (self.missing_left[:, None] > 0)
-        return np.where(is_left, self.left[:, None], self.right[:, None])
-
-    @override
-    def feature_shares(self, n_features: int) -> FloatArray:
-        return shares_of_one(np.where(np.isfinite(self.threshold), self.feature, -1), n_features)
-
-    @override
-    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
-        used = weights.any(axis=1)
-        constant = used & np.isneginf(self.threshold)
-        splits = np.flatnonzero(used & ~constant)
-        splits = splits[np.lexsort((self.threshold[splits], self.feature[splits]))]
-        f, t, w = self.feature[splits], self.threshold[splits], weights[splits]
-        starts = np.flatnonzero(np.diff(f, prepend=-1))
-        # Infinite thresholds may be equal, so that their difference is no number.
-        first = np.append(True, (f[1:] != f[:-1]) | (t[1:] != t[:-1]))[: len(f)]
-        levels = np.flatnonzero(first)
-        indptr = np.concatenate((np.searchsorted(levels, starts), [len(levels)]))
-        values = np.zeros((len(levels) + len(starts), weights.shape[1]))
-        if len(starts):
-            below = np.add.reduceat(self.left[splits, None] * w, levels)
-            above = np.add.reduceat(self.right[splits, None] * w, levels)
-            # Sums from both ends: what is summed of terms that are not negative is not negative.
-            for u, (begin, end) in enumerate(pairwise(indptr.tolist())):
-                of_feature = values[begin + u : end + u + 1]
-                np.cumsum(above[begin:end], axis=0, out=of_feature[1:])
-                of_feature[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
-        bias = np.asarray(self.right[constant] @ weights[constant], np.float64)
-        missing = np.zeros((len(starts), weights.shape[1]))
-        if len(starts):
-            goes_left = 0 if self.missing_left is None else self.missing_left
-            of_missing = np.where(goes_left, self.left, self.right)
-            missing = np.add.reduceat(of_missing[splits, None] * w, starts)
-        indptr = indptr.astype(np.int64)
-        return LookupTable(bias, f[starts], t[levels], indptr, values, n_features, missing)
 
 
 class StumpSearch(WeakLearnerFamily):

@@ -1,4 +1,4 @@
-"""Tables of learners, which have responses for rows, and the table that looks a value up.
+"""Tables of learners and of stumps, which have responses, and the table that looks a value up.
 
 Look-up tables and slopes are the form of ensembles of stumps and linear functions::
 
@@ -14,11 +14,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, override
 from structboost.files.archive import Array
 from structboost.runtime.called_class import Described
 from structboost.runtime.compiled import compiled
@@ -415,3 +416,69 @@ def _add_up(
             at = base + u + below
             for c in range(n_channels):
                 out[p, c] += values[at, c]
+
+
+@dataclass(frozen=True)
+class StumpTable(LearnerTable):
+    """Table of stumps, ``left`` where the feature is at most the threshold, else ``right``.
+
+    ``missing_left`` is whether the response to a missing feature (NaN) is ``left``.  None means
+    always ``right``.
+    """
+
+    schema: ClassVar[Mapping[str, Array]] = {
+        "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
+        "threshold": Array("float64", ("n_learners",), infinite=True),
+        "left": Array("float64", ("n_learners",)),
+        "right": Array("float64", ("n_learners",)),
+        "missing_left": Array("uint8", ("n_learners",), high=1, optional=True),
+    }
+    takes_missing: ClassVar[bool] = True
+
+    feature: IntArray
+    threshold: FloatArray
+    left: FloatArray
+    right: FloatArray
+    missing_left: ByteArray | None = None
+
+    @override
+    def responses(self, features: AnyArray) -> FloatArray:
+        columns = features[:, self.feature].T
+        is_left = columns <= self.threshold[:, None]
+        if self.missing_left is not None:
+            is_left |= np.isnan(columns) & (self.missing_left[:, None] > 0)
+        return np.where(is_left, self.left[:, None], self.right[:, None])
+
+    @override
+    def feature_shares(self, n_features: int) -> FloatArray:
+        return shares_of_one(np.where(np.isfinite(self.threshold), self.feature, -1), n_features)
+
+    @override
+    def scorer(self, weights: FloatArray, n_features: int) -> LookupTable:
+        used = weights.any(axis=1)
+        constant = used & np.isneginf(self.threshold)
+        splits = np.flatnonzero(used & ~constant)
+        splits = splits[np.lexsort((self.threshold[splits], self.feature[splits]))]
+        f, t, w = self.feature[splits], self.threshold[splits], weights[splits]
+        starts = np.flatnonzero(np.diff(f, prepend=-1))
+        # Infinite thresholds may be equal, so that their difference is no number.
+        first = np.append(True, (f[1:] != f[:-1]) | (t[1:] != t[:-1]))[: len(f)]
+        levels = np.flatnonzero(first)
+        indptr = np.concatenate((np.searchsorted(levels, starts), [len(levels)]))
+        values = np.zeros((len(levels) + len(starts), weights.shape[1]))
+        if len(starts):
+            below = np.add.reduceat(self.left[splits, None] * w, levels)
+            above = np.add.reduceat(self.right[splits, None] * w, levels)
+            # Sums from both ends: what is summed of terms that are not negative is not negative.
+            for u, (begin, end) in enumerate(pairwise(indptr.tolist())):
+                of_feature = values[begin + u : end + u + 1]
+                np.cumsum(above[begin:end], axis=0, out=of_feature[1:])
+                of_feature[:-1] += np.cumsum(below[begin:end][::-1], axis=0)[::-1]
+        bias = np.asarray(self.right[constant] @ weights[constant], np.float64)
+        missing = np.zeros((len(starts), weights.shape[1]))
+        if len(starts):
+            goes_left = 0 if self.missing_left is None else self.missing_left
+            of_missing = np.where(goes_left, self.left, self.right)
+            missing = np.add.reduceat(of_missing[splits, None] * w, starts)
+        indptr = indptr.astype(np.int64)
+        return LookupTable(bias, f[starts], t[levels], indptr, values, n_features, missing)

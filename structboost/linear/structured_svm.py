@@ -31,8 +31,9 @@ from structboost.linear.designs import (
     check_sizes,
     designs_of,
     stacked_without_gaps,
+    weights_of,
 )
-from structboost.model.ensemble import Ensemble, weights_of
+from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls

@@ -7,8 +7,7 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "base": ["Boosting", "Formulation", "Problem", "SoftmaxLink"],
-    "cut_oracle": ["Cut", "CutOracle"],
+    "base": ["Boosting", "Cut", "CutOracle", "Formulation", "Problem", "SoftmaxLink"],
     "exponential": ["Exponential"],
     "likelihood": ["ConditionalLikelihood"],
     "logistic": ["Logistic"],

@@ -1,11 +1,11 @@
 """Public names, and where each is defined, for type checkers."""
 
 from .base import Boosting as Boosting
+from .base import Cut as Cut
+from .base import CutOracle as CutOracle
 from .base import Formulation as Formulation
 from .base import Problem as Problem
 from .base import SoftmaxLink as SoftmaxLink
-from .cut_oracle import Cut as Cut
-from .cut_oracle import CutOracle as CutOracle
 from .exponential import Exponential as Exponential
 from .likelihood import ConditionalLikelihood as ConditionalLikelihood
 from .logistic import Logistic as Logistic

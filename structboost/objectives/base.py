@@ -1,4 +1,4 @@
-"""Contract of formulations, which make masters or boosters.
+"""Contract of formulations, which make masters or boosters, of oracles of cuts, and the names.
 
 Columns j have weights ``w_j >= 0``, and the score of a part on a channel is the sum over columns of
 weight times response.  The weights come from one of two methods::
@@ -19,27 +19,34 @@ The loop (:mod:`structboost.training.loop`) calls them in this order::
 Masters and boosters are in :mod:`structboost.objectives.master`.  A formulation declares what those
 that it makes are able to do.
 
-Scores become probabilities of classes by :class:`SoftmaxLink`.
+Scores become probabilities of classes by :class:`SoftmaxLink`.  Hinge masters see the training
+examples by a :class:`CutOracle`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
+from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.errors import TaskError
+from structboost.files.archive import Schema
 from structboost.learners.base import WeakLearnerFamily
-from structboost.objectives.cut_oracle import CutOracle
+from structboost.learners.terms import Terms, TermsByKind
 from structboost.objectives.master import WeightedColumns
 from structboost.runtime.called_class import Described
-from structboost.validation import checked_positive, checked_regularisation
+from structboost.runtime.registry import Registry
+from structboost.validation import checked_positive, checked_regularisation, is_same, shown
 
 
 @dataclass(frozen=True)
@@ -242,3 +249,261 @@ class Boosting(Formulation):
     """Formulation in which weight has no price, columns step once per round, and C is infinite."""
 
     takes_infinite_C = True
+
+
+class Cut(NamedTuple):
+    """A cut ``slack >= loss - <measure, scores>``.
+
+    Parameters
+    ----------
+    key : int
+        Key under which the oracle stores the measure.
+    loss : float
+        Mean loss of the outputs of the cut.
+    """
+
+    key: int
+    loss: float
+
+
+class ColumnOracle(ABC):
+    """Training examples as a hinge master sees them, through the terms of the columns so far.
+
+    Learners come before the columns that refer to them: :meth:`add_responses`, then
+    :meth:`add_columns`.
+
+    Parameters
+    ----------
+    kinds : iterable of str
+        Kinds of the parts.
+    example_weights : ndarray, shape (n_examples,)
+        Weights of the examples in the risk, with sum 1.
+    exact : bool
+        Whether the argmax claims to be exact.
+
+    Attributes
+    ----------
+    columns : TermsByKind
+        Terms of the columns so far.
+    calls : int
+        Passes of the loss-augmented argmax over all examples.
+    """
+
+    def __init__(self, kinds: Iterable[str], example_weights: FloatArray, exact: bool) -> None:
+        self.columns = TermsByKind(kinds)
+        self.example_weights = example_weights
+        self.exact = exact
+        self.calls = 0
+        self._truth = KeptTruth()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.columns.n_columns
+
+    @abstractmethod
+    def add_responses(self, kind: str, responses: Any) -> int:
+        """Append learners of a kind, as :meth:`WeightedColumns.add_responses`, dense or sparse."""
+
+    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+        """Append columns, as :meth:`WeightedColumns.add_columns`."""
+        self.columns.add(terms, n_new)
+
+    def keep_columns(self, mask: BoolArray) -> None:
+        """Drop the columns outside of the mask, and renumber the others."""
+        self.columns.keep(mask)
+
+
+class CutOracle(Described, ColumnOracle):
+    """Cutting planes of the risk over the columns so far (1-slack form).
+
+    A cut at weights w is a loss L and a measure V on all parts and channels.  With the products
+    ``a_j = <V, response of column j>``, all weights v satisfy::
+
+        risk(v) >= L - sum_j a_j v_j,   with equality at v = w
+
+    Order of calls: :meth:`cut_at` makes a cut, :meth:`products` and :meth:`combine` take cuts that
+    are stored, :meth:`forget` drops them for good.  The training set stays where the engine put it.
+
+    Parameters and attributes are those of :class:`ColumnOracle`.
+    """
+
+    @abstractmethod
+    def cut_at(self, weights: FloatArray) -> tuple[Cut, FloatArray, float]:
+        """Compute the cut of the risk at given weights.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_columns,)
+            Weights of the columns.
+
+        Returns
+        -------
+        cut : Cut
+            The oracle keeps its measure until :meth:`forget`.
+        products : ndarray, shape (n_columns,)
+            Products of the measure with the columns.
+        risk : float
+            The risk at ``weights``.
+        """
+
+    @abstractmethod
+    def risk_at(self, weights: FloatArray) -> float:
+        """Risk at given weights, without storing a cut.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n_columns,)
+            Weights of the columns.
+
+        Returns
+        -------
+        risk : float
+            Weighted mean of the structured hinge losses of the examples.
+        """
+
+    @abstractmethod
+    def products(
+        self, cuts: Sequence[Cut], terms: Mapping[str, Terms], n_columns: int
+    ) -> FloatArray:
+        """Products of cuts with columns.
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+        terms : dict of str to Terms
+            Terms of the columns, by kind.
+        n_columns : int
+            Number of columns that ``terms`` make.
+
+        Returns
+        -------
+        products : ndarray, shape (n_cuts, n_columns)
+            Sum of measure times response over parts and channels.
+        """
+
+    @abstractmethod
+    def combine(self, cuts: Sequence[Cut], multipliers: FloatArray) -> dict[str, Any]:
+        """Sum of multiplier times measure over cuts, the duals (mu of StructBoost, (11)).
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+        multipliers : ndarray, shape (n_cuts,)
+            One for each cut, at least 0.
+
+        Returns
+        -------
+        duals : dict of str to ndarray, shape (n_parts, n_channels)
+            By kind; an object of this shape for kinds that stay in shards.
+        """
+
+    @abstractmethod
+    def forget(self, cuts: Sequence[Cut]) -> None:
+        """Drop cuts for good.
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+        """
+
+    @abstractmethod
+    def state(self, cuts: Sequence[Cut]) -> dict[str, AnyArray]:
+        """Arrays from which :meth:`restored_cuts` restores the cuts.
+
+        Parameters
+        ----------
+        cuts : sequence of Cut
+            Cuts that the oracle keeps.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            They fit :meth:`schema`.
+        """
+
+    @abstractmethod
+    def schema(self, n_learners: Mapping[str, int]) -> Schema:
+        """Names, types and shapes that the arrays of :meth:`state` must have.
+
+        Parameters
+        ----------
+        n_learners : dict of str to int
+            Number of learners of each kind.
+
+        Returns
+        -------
+        schema : Schema
+            Their names, types and shapes.
+        """
+
+    @abstractmethod
+    def restored_cuts(self, arrays: Mapping[str, AnyArray], n_cuts: int) -> list[Cut]:
+        """Cuts of a state.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            A state that :meth:`schema` accepted.
+        n_cuts : int
+            Number of its cuts.
+
+        Returns
+        -------
+        cuts : list of Cut
+            In the order of the state.
+
+        Raises
+        ------
+        DamagedFileError
+            If the arrays do not hold ``n_cuts`` cuts.
+        """
+
+
+FORMULATIONS = Registry(
+    "formulation",
+    {
+        "auto": "structboost.objectives.m_slack:HingeBySize",
+        "one_slack": "structboost.objectives.one_slack:OneSlack",
+        "m_slack": "structboost.objectives.m_slack:MSlack",
+        "exponential": "structboost.objectives.exponential:Exponential",
+        "log": "structboost.objectives.likelihood:ConditionalLikelihood",
+    },
+)
+
+
+def formulation_of(formulation: str | Formulation) -> Formulation:
+    """Formulation of a name, or the formulation itself.
+
+    Raises ValueError for a name that no formulation has.
+    """
+    if isinstance(formulation, Formulation):
+        return formulation
+    chosen: Formulation = FORMULATIONS[formulation]()
+    return chosen
+
+
+def without_objective(trainer: Any) -> Any:
+    """Return a trainer that has the parameters of its objective as its own, if it has one.
+
+    TypeError if no formulation minimises its objective.  ValueError if a parameter is given twice.
+    """
+    objective = trainer.objective
+    if objective is None:
+        return trainer
+    names = objective.parameters() if hasattr(objective, "with_parameters") else ()
+    if "formulation" not in names and not getattr(objective, "program", ""):
+        raise TypeError(
+            f"objective is {shown(objective)}; give Hinge(), ExponentialLoss() or L1LogLoss() of "
+            "structboost.objectives, or another one as formulation."
+        )
+    default = partial(getattr, type(trainer))
+    flat = {name: getattr(trainer, name) for name in names}
+    flat = {name: value for name, value in flat.items() if not is_same(value, default(name))}
+    copied = copy(trainer)
+    vars(copied).update(objective.with_parameters(flat).get_params(deep=False), objective=None)
+    copied.formulation = objective.program or copied.formulation
+    return copied

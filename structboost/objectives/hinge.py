@@ -12,7 +12,7 @@ from structboost._typing import BoolArray, FloatArray, override
 from structboost.contract.calls import beaten
 from structboost.errors import TaskError
 from structboost.learners.terms import Terms
-from structboost.objectives.cut_oracle import ColumnOracle, CutOracle
+from structboost.objectives.base import ColumnOracle, CutOracle
 from structboost.objectives.master import RestrictedMaster
 from structboost.solvers.bundle import Bundle, CutPool
 from structboost.solvers.cut_program import CutProgram

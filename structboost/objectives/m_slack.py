@@ -40,8 +40,7 @@ from structboost.contract.task import Separates, SeparatesSlacks, Task
 from structboost.errors import TaskError
 from structboost.learners.responses import StoredResponses
 from structboost.learners.terms import Terms
-from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.cut_oracle import ColumnOracle
+from structboost.objectives.base import ColumnOracle, Formulation, Problem
 from structboost.objectives.hinge import HingeMaster
 from structboost.objectives.one_slack import OneSlack
 from structboost.runtime.compiled import compiled

@@ -15,8 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from structboost._typing import BoolArray, FloatArray, IntArray, override
-from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.cut_oracle import CutOracle
+from structboost.objectives.base import CutOracle, Formulation, Problem
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.objectives.master import RestrictedMaster
 from structboost.objectives.pair_margins import PairColumns, PairFormulation

@@ -26,8 +26,7 @@ from structboost.files.archive import (
     whole_number,
 )
 from structboost.learners.base import WeakLearnerFamily
-from structboost.objectives.base import Formulation, Problem
-from structboost.objectives.cut_oracle import CutOracle
+from structboost.objectives.base import CutOracle, Formulation, Problem
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.solvers.bundle import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step

@@ -1,33 +1,17 @@
-"""Routines of BLAS and LAPACK for compiled code, and linear algebra on one thread.
-
-numba and threadpoolctl are imported when they are first needed.
-"""
+"""Routines of BLAS and LAPACK for compiled code, and linear algebra on one thread."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
 from structboost._typing import override
-
-
-class NumbaValue(ABC):
-    """Global value of compiled code that stands for an object of numba.
-
-    numba takes a fifth of the time in which this package is imported, and a program that only
-    reads a file or parses a command compiles nothing.
-    """
-
-    @property
-    @abstractmethod
-    def value(self) -> Any:
-        """Object of numba, which the first use makes."""
+from structboost.runtime.compiled import NumbaValue
 
 
 class _Routine(NumbaValue):
-    """Form of call of :mod:`structboost.runtime.blas_intrinsics`, by its name there."""
+    """Form of call of :mod:`structboost.runtime.dispatchers`, by its name there."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -35,9 +19,9 @@ class _Routine(NumbaValue):
     @property
     @override
     def value(self) -> Any:
-        from structboost.runtime import blas_intrinsics
+        from structboost.runtime import dispatchers
 
-        return getattr(blas_intrinsics, self._name)
+        return getattr(dispatchers, self._name)
 
     def __call__(self, name: str, arguments: tuple[Any, ...]) -> Any:
         raise TypeError("Routines are called from compiled code only.")

@@ -10,17 +10,38 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from structboost._typing import override
-from structboost.runtime.blas import NumbaValue
-from structboost.runtime.collector import collector_pause
+from structboost.runtime.memory import collector_pause
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _lock = threading.RLock()
 _announcing = threading.Lock()
+
+
+class NumbaValue(ABC):
+    """Global value of compiled code that stands for an object of numba.
+
+    numba takes a fifth of the time in which this package is imported, and a program that only
+    reads a file or parses a command compiles nothing.
+    """
+
+    @property
+    @abstractmethod
+    def value(self) -> Any:
+        """Object of numba, which the first use makes."""
+
+    @property
+    def _numba_type_(self) -> Any:
+        """Type of the object, for which numba asks by this name."""
+        from numba.core.registry import cpu_target
+
+        typing_context: Any = cpu_target.typing_context
+        return typing_context.resolve_value_type(self.value)
 
 
 class CompiledFunction(NumbaValue):

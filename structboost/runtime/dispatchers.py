@@ -1,4 +1,8 @@
-"""Dispatchers of numba for compiled functions, cached where possible.
+"""Dispatchers of numba for compiled functions, cached where possible, and operations for them.
+
+The operations call scipy's BLAS and LAPACK by names for the linker: numba takes seconds to compile
+its matrix products and solvers, and a call by name compiles in no time and runs the same routine.
+An address would fail, because compiled code is cached, and another process has other addresses.
 
 numba caches beside the source file, in the user's cache folder, or in ``NUMBA_CACHE_DIR``.  Where
 none of them can be written, it raises an error, in place of which there is a warning.
@@ -17,17 +21,74 @@ import numba
 # pass on a pending Ctrl-C.
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack  # noqa: F401
-from numba.core import caching, event
+from llvmlite import binding as typed_binding
+from llvmlite import ir
+from numba.core import caching, event, types
+from numba.core import cgutils as typed_cgutils
 from numba.core.dispatcher import Dispatcher
-from numba.core.registry import cpu_target
-from numba.extending import typeof_impl
+from numba.extending import get_cython_function_address
+from numba.extending import intrinsic as typed_intrinsic
 
-# New operations must be there before a compilation begins.
-import structboost.runtime.blas_intrinsics  # noqa: F401
 from structboost._typing import override
 from structboost.errors import warn_user
-from structboost.runtime.blas import NumbaValue
-from structboost.runtime.collector import collector_pause
+from structboost.runtime.memory import collector_pause
+
+# The types that numba has for these are incomplete.
+binding: Any = typed_binding
+cgutils: Any = typed_cgutils
+intrinsic: Any = typed_intrinsic
+_FunctionCache: Any = caching.FunctionCache
+
+_ROUTINES = {"cython_blas": ("ddot", "dgemv", "dgemm"), "cython_lapack": ("dgesv",)}
+for _module, _names in _ROUTINES.items():
+    for _name in _names:
+        binding.add_symbol(
+            f"structboost.{_name}", get_cython_function_address(f"scipy.linalg.{_module}", _name)
+        )
+
+
+def _call(result: ir.Type, context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    """Generate a call of the routine that the first argument names, by reference."""
+    pointer = ir.IntType(8).as_pointer()
+    references = []
+    arguments = cgutils.unpack_tuple(builder, values[1])
+    for kind, value in zip(kinds[1].types, arguments, strict=True):
+        if isinstance(kind, types.Array):
+            reference = context.make_array(kind)(context, builder, value).data
+        else:
+            reference = cgutils.alloca_once_value(builder, value)
+        references.append(builder.bitcast(reference, pointer))
+    routine = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(result, [pointer] * len(references)),
+        f"structboost.{kinds[0].literal_value}",
+    )
+    return builder.call(routine, references)
+
+
+@intrinsic(prefer_literal=True)
+def subroutine(typing_context: Any, name: Any, arguments: Any) -> Any:
+    """Call a Fortran subroutine with a tuple of numbers and contiguous arrays.
+
+    Whole numbers must be int32, characters uint8.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        _call(ir.VoidType(), context, builder, signature.args, values)
+        return context.get_dummy_value()
+
+    return types.void(name, arguments), code
+
+
+@intrinsic(prefer_literal=True)
+def real_function(typing_context: Any, name: Any, arguments: Any) -> Any:
+    """Call a Fortran function that returns a real number in double precision."""
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return _call(ir.DoubleType(), context, builder, signature.args, values)
+
+    return types.float64(name, arguments), code
+
 
 # numba would also compile a form for calls from C, which takes a sixth of the time.
 _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True}
@@ -68,18 +129,6 @@ _register: Any = event.register
 _register("numba:compile", compilations)
 
 
-_register_type: Any = typeof_impl.register
-
-
-@_register_type(NumbaValue)
-def _type_of_value(value: NumbaValue, context: Any) -> Any:
-    """Return the type of the object that a global value of compiled code stands for."""
-    typing_context: Any = cpu_target.typing_context
-    return typing_context.resolve_value_type(value.value)
-
-
-# numba is typed in parts only.
-_FunctionCache: Any = caching.FunctionCache
 # Folders whose files are damaged or cannot be written, each of which is reported once.
 _reported: set[str] = set()
 

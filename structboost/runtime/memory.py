@@ -1,9 +1,11 @@
-"""Refusal of sizes that do not fit into memory, reuse of freed memory, and matrices that grow."""
+"""Sizes beyond memory, reuse of freed memory, matrices that grow, pauses of the collector."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -100,3 +102,44 @@ class GrowingMatrix:
     def keep_columns(self, columns: AnyArray) -> None:
         """Select the columns of a mask, or of indices in their new order."""
         self._room = np.ascontiguousarray(self.rows[:, columns])
+
+
+class CollectorPause:
+    """Pause of the collector, which may be entered again, in several threads.
+
+    Imports and compilation make many objects that stay, and the collector visits them over and
+    over.  It goes on at the last end, if it was on before.
+
+    Examples
+    --------
+    >>> import gc
+    >>> with collector_pause:
+    ...     gc.isenabled()
+    False
+    >>> gc.isenabled()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._is_ours = False
+
+    def __enter__(self) -> None:
+        """Pause the collector."""
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1 and gc.isenabled():
+                self._is_ours = True
+                gc.disable()
+
+    def __exit__(self, *error: object) -> None:
+        """Let the collector go on, at the last end."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0 and self._is_ours:
+                self._is_ours = False
+                gc.enable()
+
+
+collector_pause = CollectorPause()

@@ -16,9 +16,8 @@ from structboost.contract.task import Task
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
-from structboost.objectives.base import Formulation
+from structboost.objectives.base import FORMULATIONS, Formulation, formulation_of, without_objective
 from structboost.objectives.master import saved_temperature
-from structboost.objectives.registry import FORMULATIONS, formulation_of, without_objective
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls

@@ -13,7 +13,7 @@ from structboost.contract.parts import SparseFeature, StackedParts
 from structboost.files.archive import Array, DamagedFileError, Part, Schema, below
 from structboost.learners.responses import BlockMeasure, block_measure
 from structboost.learners.terms import Terms
-from structboost.objectives.cut_oracle import Cut, CutOracle
+from structboost.objectives.base import Cut, CutOracle
 from structboost.runtime.blocks import PYTHON_EXAMPLES, blocks_of, tree_runs
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.memory import check_memory

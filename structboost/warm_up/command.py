@@ -21,7 +21,7 @@ from structboost.decisions import Knapsack
 from structboost.errors import InterruptedFitWarning
 from structboost.learners.active_feature import active_features
 from structboost.learners.registry import FAMILIES
-from structboost.objectives.registry import FORMULATIONS
+from structboost.objectives.base import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.registry import EXTRAS, is_installed

@@ -21,7 +21,8 @@ from structboost.files.archive import DamagedFileError
 from structboost.learners.category import CategoryFamily
 from structboost.learners.linear_function import LinearFunctionFamily
 from structboost.learners.registry import alternatives
-from structboost.learners.stump import StumpFamily, StumpTable
+from structboost.learners.stump import StumpFamily
+from structboost.learners.table import StumpTable
 from structboost.learners.tree import TreeFamily
 from structboost.learners.union import UnionFamily, UnionTable
 from tests.helpers.problems import all_stumps, class_margins, full_optimum

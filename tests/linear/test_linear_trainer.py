@@ -12,9 +12,10 @@ from sklearn.linear_model import LogisticRegression
 
 from structboost.contract.parts import StackedParts
 from structboost.linear.chain import DualChain
+from structboost.linear.designs import weights_of
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
-from structboost.model.ensemble import model_marginals, weights_of
+from structboost.model.ensemble import model_marginals
 from structboost.objectives.likelihood import log_losses
 from structboost.selection.folds import random_folds
 from structboost.tasks import MulticlassTask

@@ -21,7 +21,7 @@ from structboost import (
     load_model,
 )
 from structboost.errors import EmptyModelWarning, ModelFileError
-from structboost.learners.stump import StumpTable
+from structboost.learners.table import StumpTable
 from structboost.model.ensemble import FORMAT
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 

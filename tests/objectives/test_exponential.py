@@ -22,8 +22,7 @@ from structboost import (
 from structboost.errors import EmptyModelWarning, TaskError
 from structboost.learners.terms import Terms
 from structboost.objectives import Exponential
-from structboost.objectives.exponential import LARGEST_WEIGHT, ExponentialMaster
-from structboost.solvers.coordinate_descent import closed_form
+from structboost.objectives.exponential import LARGEST_WEIGHT, ExponentialMaster, closed_form
 from tests.helpers.problems import all_stumps, class_margins, problem_of
 
 INFINITE = float("inf")

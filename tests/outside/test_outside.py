@@ -192,17 +192,11 @@ def test_callbacks_see_a_fitted_trainer_of_their_round():
         "training/plan",
         "objectives/base",
         "objectives/master",
-        "objectives/cut_oracle",
     ],
 )
 def test_the_loop_imports_contracts_and_no_plug_in(module):
     contracts = {
-        "structboost.objectives": {
-            "base",
-            "cut_oracle",
-            "master",
-            "registry",
-        },
+        "structboost.objectives": {"base", "master"},
         "structboost.learners": {"base", "pricing", "registry", "table", "terms"},
     }
     for node in ast.walk(ast.parse((LOOP / f"{module}.py").read_text())):

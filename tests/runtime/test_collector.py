@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from structboost.runtime.collector import CollectorPause
+from structboost.runtime.memory import CollectorPause
 
 
 def fail_while_paused(pause):
