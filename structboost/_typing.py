@@ -1,7 +1,8 @@
-"""Types of arrays and paths that stand in many signatures, and the mark of an override."""
+"""Types of arrays, examples and paths in many signatures, and the mark of an override."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ AnyArray = NDArray[Any]
 SingleArray = NDArray[np.float32]
 ShortArray = NDArray[np.int32]
 ByteArray = NDArray[np.uint8]
+# Inputs or outputs of examples, one of each.
+Examples = Sequence[Any]
 PathName = str | PathLike[str]
 
 if TYPE_CHECKING:

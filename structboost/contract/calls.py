@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import BoolArray, FloatArray, IntArray
+from structboost._typing import BoolArray, Examples, FloatArray, IntArray
 from structboost.contract.listed_outputs import listed_batch
 from structboost.contract.parts import (
     LARGEST,
@@ -147,7 +147,7 @@ class LastOutputs:
         self._last = separation
 
 
-def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
+def stacked(task: Task, X: Examples, first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` for examples, the first of which has index ``first``.
 
     ``OrderedRows`` are copied in order, unless :func:`stacked_in_order` is called.
@@ -155,7 +155,7 @@ def stacked(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
     return stacked_in_order(task, copied_in_order(X), first)
 
 
-def stacked_in_order(task: Task, X: Sequence[Any], first: int = 0) -> StackedParts:
+def stacked_in_order(task: Task, X: Examples, first: int = 0) -> StackedParts:
     """Call :meth:`Task.stack` as :func:`stacked` does, without a copy of ``OrderedRows``."""
     with _naming("stack", len(X), lambda i: task.stack([X[i]]), first):
         return task.stack(X)
@@ -173,7 +173,7 @@ def check_nothing_missing(stack: StackedParts, kind: str, learner: str) -> None:
         )
 
 
-def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
+def stacked_inputs(task: Task, X: Examples) -> StackedParts:
     """Stack the parts of inputs for prediction.
 
     If the task takes neither the first nor the last entry of ``X``, a TaskError explains that ``X``
@@ -198,8 +198,8 @@ def stacked_inputs(task: Task, X: Sequence[Any]) -> StackedParts:
 
 def separation(
     task: Task,
-    X: Sequence[Any] | None,
-    Y: Sequence[Any],
+    X: Examples | None,
+    Y: Examples,
     scores: StackedParts,
     first: int = 0,
     truth: KeptTruth | None = None,
@@ -231,8 +231,8 @@ def separation(
 
 def separation_of(
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     scores: StackedParts,
     examples: IntArray,
     truth: KeptTruth,
@@ -265,7 +265,7 @@ def separation_of(
 
 
 def slack_separation(
-    task: SeparatesSlacks, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+    task: SeparatesSlacks, X: Examples, Y: Examples, scores: StackedParts, limit: int
 ) -> Separation:
     """Call :meth:`SeparatesSlacks.separate_slacks` for all examples."""
 
@@ -277,7 +277,7 @@ def slack_separation(
     return separated
 
 
-def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]:
+def predictions(task: Task, X: Examples, scores: StackedParts) -> list[Any]:
     """Predict all examples, by :meth:`Predicts.predict` or the argmax."""
     if isinstance(task, Predicts):
         return [
@@ -291,9 +291,7 @@ def predictions(task: Task, X: Sequence[Any], scores: StackedParts) -> list[Any]
     return list(outputs)
 
 
-def _check_outputs(
-    task: Task, X: Sequence[Any], scores: StackedParts, outputs: Sequence[Any]
-) -> None:
+def _check_outputs(task: Task, X: Examples, scores: StackedParts, outputs: Examples) -> None:
     """Raise TaskError if the joint feature refuses an output, the first of each type."""
     seen: set[Any] = set()
     for i, output in enumerate(outputs):
@@ -309,7 +307,7 @@ def _check_outputs(
 
 
 def marginals(
-    task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
+    task: Task, X: Examples, scores: StackedParts, truth: KeptTruth | None = None
 ) -> Marginals:
     """Return the marginals of all examples, by the methods that the task has.
 
@@ -333,7 +331,7 @@ def marginals(
     return result
 
 
-def _sums_one_by_one(task: Any, X: Sequence[Any], scores: StackedParts) -> Marginals:
+def _sums_one_by_one(task: Any, X: Examples, scores: StackedParts) -> Marginals:
     expected: dict[str, list[FloatArray]] = {kind: [] for kind in task.kinds}
     log_sums = np.empty(len(X))
     for i, x in enumerate(X):
@@ -349,7 +347,7 @@ def _sums_one_by_one(task: Any, X: Sequence[Any], scores: StackedParts) -> Margi
 
 
 def log_sums(
-    task: Task, X: Sequence[Any], scores: StackedParts, truth: KeptTruth | None = None
+    task: Task, X: Examples, scores: StackedParts, truth: KeptTruth | None = None
 ) -> FloatArray:
     """Return the logarithms of the sums alone, as :func:`marginals` does."""
     if not isinstance(task, SumsBatches):
@@ -371,12 +369,12 @@ def _check_log_sums(values: FloatArray, n: int) -> None:
         raise TaskError(f"log_sum(X[{{sample}}], scores) is {values[i]}; it must be finite.", i)
 
 
-def mean_loss(task: Task, Y: Sequence[Any], outputs: Sequence[Any], weights: Any = None) -> float:
+def mean_loss(task: Task, Y: Examples, outputs: Examples, weights: Any = None) -> float:
     """Return the mean of :meth:`Task.loss`, weighted if there are weights."""
     return float(np.average(losses_of(task, Y, outputs), weights=weights))
 
 
-def losses_of(task: Task, Y: Sequence[Any], outputs: Sequence[Any]) -> FloatArray:
+def losses_of(task: Task, Y: Examples, outputs: Examples) -> FloatArray:
     """Return :meth:`Task.loss` of each example."""
     if len(Y) != len(outputs):
         raise ValueError(
@@ -386,7 +384,7 @@ def losses_of(task: Task, Y: Sequence[Any], outputs: Sequence[Any]) -> FloatArra
     return np.array(losses, np.float64)
 
 
-def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
+def check_truths(task: Task, X: Examples, Y: Examples) -> None:
     """Raise TaskError if the joint feature refuses a true output of an input.
 
     The loss of two outputs cannot see that both are of another input.
@@ -398,8 +396,8 @@ def check_truths(task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
 
 def check_pass(
     task: Task,
-    X: Sequence[Any] | None,
-    Y: Sequence[Any],
+    X: Examples | None,
+    Y: Examples,
     scores: StackedParts,
     separated: Separation,
     n_passes: int,
@@ -485,7 +483,7 @@ WITHOUT_HINGE = (
 Scorer = Callable[[Sequence[Any]], StackedParts]
 
 
-def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> None:
+def warn_of_one_output(task: Task, X: Examples, Y: Examples, scores_of: Scorer) -> None:
     """Warn if a model predicts one output for all examples, whose true outputs differ.
 
     ``scores_of(X)`` returns the scores of the model.
@@ -502,7 +500,7 @@ def warn_of_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of
     )
 
 
-def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_of: Scorer) -> bool:
+def predicts_one_output(task: Task, X: Examples, Y: Examples, scores_of: Scorer) -> bool:
     """Whether a model predicts one output for all examples, whose true outputs differ.
 
     True outputs that give no loss to the prediction count as the same: costs may differ, and have
@@ -522,7 +520,7 @@ def predicts_one_output(task: Task, X: Sequence[Any], Y: Sequence[Any], scores_o
 
 
 def is_constant(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], outputs: Sequence[Any], scores: StackedParts
+    task: Task, X: Examples, Y: Examples, outputs: Examples, scores: StackedParts
 ) -> bool:
     """Whether predictions are the same for all examples though the true outputs differ.
 
@@ -535,7 +533,7 @@ def is_constant(
     return _are_same(task, X, outputs) and not _are_same(task, X, Y)
 
 
-def _are_same(task: Task, X: Sequence[Any], outputs: Sequence[Any]) -> bool:
+def _are_same(task: Task, X: Examples, outputs: Examples) -> bool:
     """Whether all outputs are equal, or label all parts alike."""
     if task.labelled_kind is None:
         return all(deeply_equal(outputs[0], output) for output in outputs[1:])

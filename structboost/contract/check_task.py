@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import Examples, FloatArray
 from structboost.contract.calls import beaten, marginals, separation, size_of, stacked
 from structboost.contract.parts import (
     SLIP,
@@ -55,8 +55,8 @@ _MOST_LISTED = 2000
 
 def check_task(
     task: Task,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     outputs: Sequence[Iterable[Any]] | None = None,
     random_state: Any = 0,
     *,
@@ -169,9 +169,7 @@ class _Checker:
 
     most_outputs = 1000
 
-    def __init__(
-        self, task: Task, X: Sequence[Any], Y: Sequence[Any], random: np.random.Generator
-    ) -> None:
+    def __init__(self, task: Task, X: Examples, Y: Examples, random: np.random.Generator) -> None:
         self.task, self.X, self.Y, self._random = task, X, Y, random
         self.sampled: list[int] = []
         self._before = [(deep_copy(x), deep_copy(y)) for x, y in zip(X, Y, strict=True)]

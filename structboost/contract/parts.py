@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray
 from structboost.errors import TaskError, note_examples, on_example
 from structboost.validation import array_of, checked_whole_number, shown, unusable
 
@@ -626,8 +626,8 @@ def _are_plain(parts: Any, channels: Any, values: Any) -> bool:
 
 def joint_features(
     task: Any,
-    X: Sequence[Any],
-    outputs: Sequence[Any],
+    X: Examples,
+    outputs: Examples,
     offsets: Mapping[str, IntArray],
     argument: str = "Y",
 ) -> dict[str, SparseFeature]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray
 from structboost.contract.calls import ANY, AUGMENTED, PLAIN, REMEDY, beaten, marginals
 from structboost.contract.listed_outputs import listed_batch
 from structboost.contract.parts import (
@@ -282,7 +282,7 @@ class Probe:
 
 
 def probe_argmax(
-    task: Task, X: Sequence[Any] | None, Y: Sequence[Any], offsets: Mapping[str, IntArray]
+    task: Task, X: Examples | None, Y: Examples, offsets: Mapping[str, IntArray]
 ) -> None:
     """Check that truths have no loss, parts stay, and the argmax of a few examples is exact.
 
@@ -349,7 +349,7 @@ _LARGE, _CERTAIN, _OF_NUMBERS, _LARGEST_EXCESS = 100.0, 1e-9, 1e-5, 20.0
 _MOST_LISTED = 200
 
 
-def probe_sums(task: Task, X: Any, Y: Sequence[Any], offsets: Mapping[str, IntArray]) -> None:
+def probe_sums(task: Task, X: Any, Y: Examples, offsets: Mapping[str, IntArray]) -> None:
     """Check on a few examples that the marginals are those of the outputs of the task.
 
     At random scores, the sum of ``exp(score)`` must not be below that of the true output, nor of

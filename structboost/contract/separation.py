@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray
 from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import (
     LARGEST,
@@ -72,9 +72,9 @@ class Separation:
     def from_outputs(
         cls,
         task: Any,
-        X: Sequence[Any],
-        Y: Sequence[Any],
-        outputs: Sequence[Any],
+        X: Examples,
+        Y: Examples,
+        outputs: Examples,
         offsets: Mapping[str, IntArray],
         truth: KeptTruth | None = None,
     ) -> Separation:
@@ -211,7 +211,7 @@ class KeptTruth:
         self.counts_passes, self.n_passes = counts_passes, 0
 
     def loss_scores(
-        self, task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+        self, task: Any, X: Examples, Y: Examples, offsets: Mapping[str, IntArray]
     ) -> dict[str, AnyArray]:
         """Return the loss scores by kind, as rows of the stack, an empty dict without any."""
         if self._losses is None:
@@ -219,9 +219,7 @@ class KeptTruth:
             self._losses = stacked_loss_scores(task, X, Y, offsets) if has_losses else {}
         return self._losses
 
-    def best_listed(
-        self, task: Any, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts
-    ) -> list[Any]:
+    def best_listed(self, task: Any, X: Examples, Y: Examples, scores: StackedParts) -> list[Any]:
         """Return the best listed output of each example, loss included."""
         indices = range(len(Y)) if self._indices is None else self._indices
 
@@ -249,7 +247,7 @@ class KeptTruth:
 
 
 def stacked_loss_scores(
-    task: Any, X: Sequence[Any], Y: Sequence[Any], offsets: Mapping[str, IntArray]
+    task: Any, X: Examples, Y: Examples, offsets: Mapping[str, IntArray]
 ) -> dict[str, AnyArray]:
     """Stack :meth:`Decomposes.loss_scores` of all examples by kind."""
     kinds: Mapping[str, PartKind] = task.kinds
@@ -271,7 +269,7 @@ def stacked_loss_scores(
 
 
 def separate_by_argmax(
-    task: Any, X: Sequence[Any] | None, Y: Sequence[Any], scores: StackedParts
+    task: Any, X: Examples | None, Y: Examples, scores: StackedParts
 ) -> Separation:
     """Find the most violated output of each example by the argmax of the task.
 
@@ -292,7 +290,7 @@ def separate_by_argmax(
     TaskError
         If an output, a loss or a joint feature is malformed; the message names the example.
     """
-    inputs: Sequence[Any] = [None] * len(Y) if X is None or not task.reads_inputs else X
+    inputs: Examples = [None] * len(Y) if X is None or not task.reads_inputs else X
     # The memo of the scores, if there is one, caches the joint features of the truth.
     truth: KeptTruth = scores.memo or KeptTruth()
     added = truth.loss_scores(task, inputs, Y, scores.offsets)
@@ -303,14 +301,14 @@ def separate_by_argmax(
     }
     augmented = StackedParts(rows, scores.offsets)
     if is_enumerated(task):
-        outputs: Sequence[Any] = truth.best_listed(task, inputs, Y, augmented)
+        outputs: Examples = truth.best_listed(task, inputs, Y, augmented)
     else:
         outputs = best_outputs(task, inputs, augmented, None if added else Y)
     return Separation.from_outputs(task, inputs, Y, outputs, scores.offsets, truth)
 
 
 def best_outputs(
-    task: Any, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+    task: Any, X: Examples, scores: StackedParts, Y: Examples | None = None
 ) -> Sequence[Any]:
     """Find the best output of each example, by its loss too if there are true outputs ``Y``."""
     if isinstance(task, Batches):

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from structboost._typing import AnyArray, FloatArray
+from structboost._typing import AnyArray, Examples, FloatArray
 from structboost.contract.parts import (
     Marginals,
     OutputCodes,
@@ -179,7 +179,7 @@ class Batches(Capability):
 
     @abstractmethod
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> Sequence[Any]:
         """Return the best output of every example.
 
@@ -206,7 +206,7 @@ class Separates(Capability):
     """Search for the most violated outputs, with their losses and joint features."""
 
     @abstractmethod
-    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Any:
+    def separate(self, X: Examples, Y: Examples, scores: StackedParts) -> Any:
         """Find the most violated output of each example, by the loss-augmented argmax.
 
         Every hinge master calls it, with the scores of the whole training set or of a block of it.
@@ -238,7 +238,7 @@ class SumsBatches(Capability):
     """Sums over all outputs of many examples at once."""
 
     @abstractmethod
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         """Return ``marginals`` and ``log_sum`` of all examples.
 
         Parameters
@@ -262,7 +262,7 @@ class SumsBatches(Capability):
         """
 
     @abstractmethod
-    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+    def log_sums_batch(self, X: Examples, scores: StackedParts) -> FloatArray:
         """Return ``log_sum`` of all examples, where their marginals are not needed.
 
         Parameters
@@ -287,9 +287,7 @@ class SeparatesSlacks(Capability):
     """Search for violated outputs of each slack."""
 
     @abstractmethod
-    def separate_slacks(
-        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
-    ) -> Any:
+    def separate_slacks(self, X: Examples, Y: Examples, scores: StackedParts, limit: int) -> Any:
         """Find violated outputs with a slack for each, where a loss is a sum of hinges.
 
         The m-slack form (StructBoost, (14)) then has one slack for each hinge, such as one for each
@@ -489,7 +487,7 @@ class Task(Described, ABC):
         """
         raise _lacks(self, "with_features(x, features)")
 
-    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+    def codes(self, Y: Examples) -> OutputCodes:
         """Return the codes of all outputs, and the indices of the true ones.
 
         Exponential formulations need them.  All examples share one list of outputs, which are few.
@@ -511,7 +509,7 @@ class Task(Described, ABC):
         """
         raise _lacks(self, "codes(Y)")
 
-    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    def gains(self, Y: Examples) -> tuple[FloatArray, FloatArray]:
         """Return the gain of each part at the first rank, and its weight.
 
         Stage-wise ranking needs them, where outputs are orders of the parts.
@@ -533,7 +531,7 @@ class Task(Described, ABC):
         """
         raise _lacks(self, "gains(Y)")
 
-    def stack(self, X: Sequence[Any]) -> StackedParts:
+    def stack(self, X: Examples) -> StackedParts:
         """Return the features of the parts of all inputs.
 
         Parameters
@@ -554,7 +552,7 @@ class Task(Described, ABC):
         parts = [on_example("parts", i, self.parts, x) for i, x in enumerate(X)]
         return stack_parts(self.kinds, parts)
 
-    def for_inputs(self, X: Sequence[Any]) -> Self:
+    def for_inputs(self, X: Examples) -> Self:
         """Return the task that is trained on these inputs, by default itself.
 
         Where the argmax is exact for some inputs only, a task sets ``exact_argmax`` to False.  It

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray, override
+from structboost._typing import Examples, FloatArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation, separate_by_argmax
 from structboost.contract.task import Decomposes, Searches, Separates, Task, Validates
@@ -103,7 +103,7 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
         return {kind: rows[kind] for kind in self.kinds}
 
     @override
-    def stack(self, X: Sequence[Any]) -> StackedParts:
+    def stack(self, X: Examples) -> StackedParts:
         if not isinstance(X, DecisionInputs):
             return super().stack(X)
         rows = {kind: X.tables[kind].reshape(-1, X.tables[kind].shape[-1]) for kind in self.kinds}
@@ -145,7 +145,7 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
         return self._problem(x).is_feasible(y.chosen)
 
     @override
-    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+    def separate(self, X: Examples, Y: Examples, scores: StackedParts) -> Separation:
         problem = self._shared_problem(X)
         if problem is None:
             return separate_by_argmax(self, X, Y, scores)
@@ -172,7 +172,7 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
             dict.fromkeys(self.kinds, np.searchsorted(rows, np.arange(n + 1)).astype(np.int64)),
         )
 
-    def best_decisions(self, X: Sequence[Any], costs: Any) -> Sequence[Decision]:
+    def best_decisions(self, X: Examples, costs: Any) -> Sequence[Decision]:
         """Make true outputs, which are the best decisions at the true costs of each input.
 
         Parameters
@@ -221,7 +221,7 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
             )
         return problem
 
-    def _shared_problem(self, X: Sequence[Any]) -> DecisionProblem | None:
+    def _shared_problem(self, X: Examples) -> DecisionProblem | None:
         """Return the problem that all inputs share, or None where one has another."""
         has_same = isinstance(X, np.ndarray | DecisionInputs)
         has_same = has_same or all(getattr(x, "problem", None) is None for x in X)

@@ -7,9 +7,9 @@ sparse matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -74,7 +74,7 @@ class ActiveFeature(NamedTuple):
 class ActiveFeatureTable(LearnerTable):
     """Table of single features and the signs of their responses, with -1 for the constant."""
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "feature": Array("int64", ("n_learners",), low=-1, high=2**31 - 1),
         "sign": Array("float64", ("n_learners",)),
     }

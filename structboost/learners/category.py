@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,14 +45,14 @@ class CategoryTable(LearnerTable):
     in the set.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
         "sets": Array("uint64", ("n_learners", N_WORDS)),
         "missing_inside": Array("uint8", ("n_learners",), high=1),
         "inside": Array("float64", ("n_learners",)),
         "outside": Array("float64", ("n_learners",)),
     }
-    takes_missing: ClassVar[bool] = True
+    takes_missing = True
 
     feature: IntArray
     sets: NDArray[np.uint64]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class FeatureTable(LearnerTable):
     A negative scale turns a feature around.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "feature": Array("int64", ("n_learners",), low=-1, high="n_features - 1"),
         "center": Array("float64", ("n_learners",)),
         "scale": Array("float64", ("n_learners",), nonzero=True),

@@ -6,9 +6,9 @@ They are the perceptron (31), the weighted linear SVM (section 4.3) and Fisher's
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -51,7 +51,7 @@ class Hyperplane(NamedTuple):
 class HyperplaneTable(LearnerTable):
     """Table of hyperplanes, with the response ``left`` on the negative side, else ``right``."""
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "coefficients": Array("float64", ("n_learners", "n_features")),
         "intercept": Array("float64", ("n_learners",)),
         "left": Array("float64", ("n_learners",)),

@@ -11,10 +11,10 @@ of other weak learners (docs/decisions.md).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class LinearFunctionTable(LearnerTable):
     for the scale of a constant.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "coefficients": Array("float64", ("n_learners", "n_features")),
         "intercept": Array("float64", ("n_learners",)),
         "centers": Array("float64", ("n_features",)),

@@ -5,10 +5,10 @@ These are the features of ShareBoost's MNIST experiment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class PatchTable(LearnerTable):
     ``pooling`` are the fields of :class:`Pooling`.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "templates": Array("float32", ("n_templates", "n_pixels")),
         "template": Array("int64", ("n_learners",), low=-1, high="n_templates - 1"),
         "cell": Array("int64", ("n_learners",), low=-1),

@@ -426,14 +426,14 @@ class StumpTable(LearnerTable):
     always ``right``.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "feature": Array("int64", ("n_learners",), low=0, high="n_features - 1"),
         "threshold": Array("float64", ("n_learners",), infinite=True),
         "left": Array("float64", ("n_learners",)),
         "right": Array("float64", ("n_learners",)),
         "missing_left": Array("uint8", ("n_learners",), high=1, optional=True),
     }
-    takes_missing: ClassVar[bool] = True
+    takes_missing = True
 
     feature: IntArray
     threshold: FloatArray

@@ -15,11 +15,11 @@ x_a and x_c.  Sums of such trees are tables over the intervals between the thres
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +56,14 @@ class TreeTable(LearnerTable):
     threshold.
     """
 
-    schema: ClassVar[Mapping[str, Array]] = {
+    schema = {
         "feature": Array("int64", ("n_learners", "n_nodes"), low=0, high="n_features - 1"),
         "threshold": Array("float64", ("n_learners", "n_nodes"), infinite=True),
         "leaf": Array("float64", ("n_learners", "n_nodes + 1")),
         "missing_left": Array("uint8", ("n_learners", "n_nodes"), high=1, optional=True),
         "sets": Array("uint64", ("n_learners", "n_nodes", N_WORDS), optional=True),
     }
-    takes_missing: ClassVar[bool] = True
+    takes_missing = True
 
     feature: IntArray
     threshold: FloatArray

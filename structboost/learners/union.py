@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -48,7 +48,7 @@ class UnionCodes:
 class UnionTable(LearnerTable):
     """Table of learners of several families, with the index of the family of each learner."""
 
-    schema: ClassVar[Mapping[str, Array]] = {"member": Array("int64", ("n_learners",), low=0)}
+    schema = {"member": Array("int64", ("n_learners",), low=0)}
 
     member: IntArray
     tables: tuple[LearnerTable, ...]

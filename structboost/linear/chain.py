@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from structboost._typing import BoolArray, FloatArray, IntArray, override
+from structboost._typing import BoolArray, Examples, FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.linear.chain_passes import FIRST_OVERLAP, dual_pass, slopes_of, space_of_pass
@@ -70,8 +70,8 @@ class DualChain(LinearProblem):
     def __init__(
         self,
         task: Any,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         example_weights: FloatArray,
         *,
         active: Collection[str],
@@ -202,7 +202,7 @@ def _rows_within(starts: IntArray, sequences: IntArray) -> IntArray:
 
 
 def sequences_of(
-    task: Any, X: Sequence[Any], Y: Sequence[Any], starts: IntArray, weights: FloatArray
+    task: Any, X: Examples, Y: Examples, starts: IntArray, weights: FloatArray
 ) -> tuple[IntArray, IntArray, FloatArray, BoolArray]:
     """Return sequences as compiled passes take them."""
     ends = [(x.begins, x.ends) if isinstance(x, Stretch) else (True, True) for x in X]
@@ -234,8 +234,8 @@ class PrimalChain(PrimalLikelihood):
     def __init__(
         self,
         task: Any,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         example_weights: FloatArray,
         **settings: Any,
     ) -> None:
@@ -288,8 +288,8 @@ class PrimalChain(PrimalLikelihood):
 
 def chain_problem(
     task: Any,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     example_weights: FloatArray,
     **settings: Any,
 ) -> DualChain | PrimalChain:

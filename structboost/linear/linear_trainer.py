@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
-from structboost._typing import FloatArray, override
+from structboost._typing import Examples, FloatArray, override
 from structboost.contract.calls import predicts_one_output, stacked_inputs, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
@@ -112,14 +112,14 @@ class LinearTrainer(StructuredSVM):
     temperature_: float | None = field(init=False)
 
     _objective = ""
-    _words: ClassVar[tuple[str, str, str]] = ("round", "max_rounds", "")
+    _words = ("round", "max_rounds", "")
 
     @committed
     @override
     def fit(
         self,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
@@ -211,8 +211,8 @@ class LinearTrainer(StructuredSVM):
 
     def _fit(
         self,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         example_weights: FloatArray,
         C: float,
         start: tuple[FoldResult, Fold] | None,

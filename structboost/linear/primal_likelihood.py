@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import Examples, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.linear.designs import (
     FoldResult,
@@ -61,8 +61,8 @@ class PrimalLikelihood(LinearProblem):
     def __init__(
         self,
         task: Task,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         example_weights: FloatArray,
         *,
         active: Collection[str] = (),

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost._typing import FloatArray, override
+from structboost._typing import Examples, FloatArray, override
 from structboost.contract.calls import check_found, separation, warn_of_one_output
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import KeptTruth
@@ -100,8 +100,8 @@ class HingeProblem(LinearProblem):
     def __init__(
         self,
         task: Task,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         example_weights: FloatArray,
         *,
         tol: float,
@@ -287,7 +287,7 @@ class StructuredSVM(Trainer):
     _words: ClassVar[tuple[str, str, str]] = ("exact pass", "max_epochs", ", scale the features")
 
     @committed
-    def fit(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> Self:
+    def fit(self, X: Examples, Y: Examples, sample_weight: Any = None) -> Self:
         """Train on examples ``(X[i], Y[i])``.
 
         Parameters
@@ -325,7 +325,7 @@ class StructuredSVM(Trainer):
         return self
 
     def path(
-        self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
+        self, X: Examples, Y: Examples, Cs: Iterable[float], *, sample_weight: Any = None
     ) -> Iterator[StructuredSVM]:
         """Fit a copy for each C, warm started from the cuts of the previous one.
 

@@ -5,7 +5,7 @@ A model file is a JSON header and plain arrays, versioned and checked; loading n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, PathName
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, PathName
 from structboost.contract.calls import marginals, predictions, stacked_inputs
 from structboost.contract.parts import PartKind, StackedParts
 from structboost.contract.task import Task
@@ -475,15 +475,13 @@ FORMAT = ArchiveFormat(
 )
 
 
-def model_predictions(task: Task, model: Ensemble, X: Sequence[Any]) -> list[Any]:
+def model_predictions(task: Task, model: Ensemble, X: Examples) -> list[Any]:
     """Predictions of ``task`` with the scores of ``model``."""
     X = by_position(X)
     return predictions(task, X, model_scores(task, model, X))
 
 
-def model_marginals(
-    task: Task, model: Ensemble, X: Sequence[Any], factor: float = 1.0
-) -> list[Any]:
+def model_marginals(task: Task, model: Ensemble, X: Examples, factor: float = 1.0) -> list[Any]:
     """Marginals of each input at ``factor`` times the scores of ``model``, by kind if several."""
     X = by_position(X)
     scores = model_scores(task, model, X)
@@ -492,7 +490,7 @@ def model_marginals(
     return [expected.example(i) for i in range(len(X))]
 
 
-def model_scores(task: Task, model: Ensemble, X: Sequence[Any]) -> StackedParts:
+def model_scores(task: Task, model: Ensemble, X: Examples) -> StackedParts:
     """Scores of the parts of all inputs by ``model``."""
     stack = stacked_inputs(task, X)
     return StackedParts({kind: _scores(model, stack, kind) for kind in stack.rows}, stack.offsets)

@@ -36,7 +36,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, Examples, FloatArray, IntArray
 from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.errors import TaskError
@@ -104,8 +104,8 @@ class Problem:
     """
 
     task: Task
-    X: Sequence[Any]
-    Y: Sequence[Any]
+    X: Examples
+    Y: Examples
     offsets: Mapping[str, IntArray]
     example_weights: FloatArray
     random_state: np.random.RandomState

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
-from structboost._typing import BoolArray, FloatArray, IntArray, override
+from structboost._typing import BoolArray, Examples, FloatArray, IntArray, override
 from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts, joint_features
 from structboost.contract.probes import check_sum, probe_sums
@@ -49,7 +49,7 @@ class LikelihoodAt(NamedTuple):
 
 
 def log_losses(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, sharpness: float
+    task: Task, X: Examples, Y: Examples, scores: StackedParts, sharpness: float
 ) -> FloatArray:
     """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs, shape (n_examples,).
 
@@ -182,7 +182,7 @@ class ConditionalLikelihood(Formulation):
     edge exceeds 1, this q gives the lower bound.
     """
 
-    can_choose_C: ClassVar[bool] = True
+    can_choose_C = True
     link = SoftmaxLink()
 
     @override

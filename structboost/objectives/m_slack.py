@@ -21,7 +21,6 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -410,7 +409,7 @@ _FEWEST_CHANNELS = 3
 class MSlack(Formulation):
     """Hinge loss with a slack for each example or pair of a ranking, (35) of StructBoost."""
 
-    can_choose_C: ClassVar[bool] = True
+    can_choose_C = True
 
     @override
     def start(self, problem: Problem, C: float) -> SlackProgramMaster:

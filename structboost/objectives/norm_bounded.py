@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
 
 import numpy as np
 
@@ -288,7 +287,7 @@ class NormBoundedHinge(Formulation):
     column has a positive edge.  The task only needs a loss-augmented argmax.
     """
 
-    works_on_shards: ClassVar[bool] = True
+    works_on_shards = True
 
     @override
     def start(self, problem: Problem, C: float) -> NormBoundedHingeMaster:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -77,8 +77,8 @@ class OneSlack(Formulation):
         means 1 if trees are among the weak learners, else 0 (docs/decisions.md).
     """
 
-    works_on_shards: ClassVar[bool] = True
-    can_choose_C: ClassVar[bool] = True
+    works_on_shards = True
+    can_choose_C = True
     stabilize: bool = True
     ridge: float | None = None
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import BoolArray, FloatArray, IntArray
+from structboost._typing import BoolArray, Examples, FloatArray, IntArray
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.validation import (
@@ -50,11 +50,11 @@ class Fold:
         Number of equal examples that each held-out one stands for.
     """
 
-    X: Sequence[Any]
-    Y: Sequence[Any]
+    X: Examples
+    Y: Examples
     sample_weight: Any
-    held_X: Sequence[Any]
-    held_Y: Sequence[Any]
+    held_X: Examples
+    held_Y: Examples
     held_weight: Any = None
     rows: Any = None
     held_rows: Any = None
@@ -90,8 +90,8 @@ class Fold:
 
 
 def random_folds(
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     sample_weight: Any = None,
     *,
     strata: ArrayLike | None = None,
@@ -170,7 +170,7 @@ def merged_copies(copies: IntArray, weights: FloatArray, counts: IntArray) -> Pa
     return Part(rows, weights[rows] * (n_copies / counts[rows]), n_copies)
 
 
-def fold_of(X: Sequence[Any], Y: Sequence[Any], train: Part, held: Part) -> Fold:
+def fold_of(X: Examples, Y: Examples, train: Part, held: Part) -> Fold:
     """Return the fold of two parts of the examples."""
     return Fold(
         rows_of(X, train.rows), rows_of(Y, train.rows), train.weights,

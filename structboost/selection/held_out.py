@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
-from structboost._typing import AnyArray, FloatArray
+from structboost._typing import AnyArray, Examples, FloatArray
 from structboost.contract.calls import is_constant, losses_of, predictions, separation
 from structboost.contract.parts import StackedParts
 from structboost.contract.probes import has_sums
@@ -288,7 +288,7 @@ class HeldOut(NamedTuple):
 
 
 def scaled_hinge(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+    task: Task, X: Examples, Y: Examples, scores: StackedParts, weights: Any = None
 ) -> FloatArray:
     """Compute the hinge of each held-out example at the best scale of the scores.
 
@@ -338,7 +338,7 @@ def scaled_hinge(
 
 
 def scaled_log_loss(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+    task: Task, X: Examples, Y: Examples, scores: StackedParts, weights: Any = None
 ) -> FloatArray:
     """Compute the negative log-likelihood of each true output at the best scale.
 
@@ -363,7 +363,7 @@ def scaled_log_loss(
     return _lowest(at, _unit(scores))
 
 
-def _lists_many(task: Task, X: Sequence[Any]) -> bool:
+def _lists_many(task: Task, X: Examples) -> bool:
     """Whether marginals take a list of so many outputs of an input that it is no way to choose."""
     if has_sums(task) or not isinstance(task, Lists):
         return False
@@ -371,7 +371,7 @@ def _lists_many(task: Task, X: Sequence[Any]) -> bool:
 
 
 def scaled_surrogate(
-    task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+    task: Task, X: Examples, Y: Examples, scores: StackedParts, weights: Any = None
 ) -> FloatArray:
     """Compute the negative log-likelihood where the task has marginals, else the hinge.
 
@@ -405,7 +405,7 @@ def log_loss_by(sharpness: float) -> Surrogate:
     """
 
     def surrogate(
-        task: Task, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, weights: Any = None
+        task: Task, X: Examples, Y: Examples, scores: StackedParts, weights: Any = None
     ) -> FloatArray:
         try:
             return log_losses(task, X, Y, scores, sharpness)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -89,7 +89,7 @@ class TableTask(BatchTask):
     All inputs together are a table or a sparse array by rows, whose entries may be missing (NaN).
     """
 
-    reads_inputs: ClassVar[bool] = False
+    reads_inputs = False
 
     @override
     def parts(self, x: Any) -> AnyArray:

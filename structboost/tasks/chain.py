@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, Examples, FloatArray, IntArray, override
 from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Decomposes, Lists, Separates, Validates
@@ -44,7 +44,7 @@ class Stretch:
     ends: bool
 
 
-def labelled_stretches(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], list[IntArray]]:
+def labelled_stretches(X: Examples, Y: Examples) -> tuple[list[Any], list[IntArray]]:
     """Cut partially labelled sequences into their fully labelled pieces, to train on.
 
     A token without a label, -1, is left out with the steps to and from it.  The problem stays
@@ -199,7 +199,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[IntArray]:
         return np.split(self._best(X, scores), scores.offsets["token"][1:-1])
 
@@ -215,7 +215,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         return passes(self.joint_feature, x, y)
 
     @override
-    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+    def separate(self, X: Examples, Y: Examples, scores: StackedParts) -> Separation:
         starts = scores.offsets["token"]
         true = self.checked_tags(X, Y, np.diff(starts))
         augmented = scores.rows["token"] + 1.0  # the scores of vectors are added later
@@ -251,11 +251,11 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         return (features, *x[1:]) if isinstance(x, tuple) else features
 
     @override
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         of_tokens, of_steps, log_sums = self._sums(X, scores, merges_steps=False)
         return Marginals(self._by_kind(of_tokens, of_steps), log_sums)
 
-    def tag_marginals(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+    def tag_marginals(self, X: Examples, scores: StackedParts) -> FloatArray:
         """Compute the probability of each tag of all tokens, without those of pairs.
 
         Parameters
@@ -277,11 +277,11 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         return self._sums(X, scores)[0]
 
     @override
-    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+    def log_sums_batch(self, X: Examples, scores: StackedParts) -> FloatArray:
         return self._sums(X, scores)[2]
 
     def _sums(
-        self, X: Sequence[Any], scores: StackedParts, *, merges_steps: bool = True
+        self, X: Examples, scores: StackedParts, *, merges_steps: bool = True
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the probabilities of tags and of pairs, and the logarithms of sums."""
         sums = sums_of_tags(self._search_inputs(X, scores, merges_steps=merges_steps))
@@ -290,7 +290,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
             raise _impossible(scores, int(impossible[0]))
         return sums
 
-    def _best(self, X: Sequence[Any], scores: StackedParts) -> IntArray:
+    def _best(self, X: Examples, scores: StackedParts) -> IntArray:
         """Find the best tags of all tokens of all sequences."""
         tags, impossible = best_tags(self._search_inputs(X, scores))
         if impossible >= 0:
@@ -298,7 +298,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         return tags
 
     def _search_inputs(
-        self, X: Sequence[Any], scores: StackedParts, *, merges_steps: bool = True
+        self, X: Examples, scores: StackedParts, *, merges_steps: bool = True
     ) -> Sequences:
         """Return the arguments of both searches, scores with forbidden ends and first rows.
 
@@ -334,7 +334,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         """0, or minus infinity where a pair of tags, a first tag or a last tag is forbidden."""
         return self._pairs, self._first, self._last
 
-    def checked_tags(self, X: Sequence[Any] | None, Y: Sequence[Any], sizes: IntArray) -> IntArray:
+    def checked_tags(self, X: Examples | None, Y: Examples, sizes: IntArray) -> IntArray:
         """Return the true tags of all tokens of sequences, after a check.
 
         Parameters

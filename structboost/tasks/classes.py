@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from structboost._typing import FloatArray, IntArray, override
+from structboost._typing import Examples, FloatArray, IntArray, override
 from structboost.contract.parts import Marginals, OutputCodes, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Lists, Separates, Validates
@@ -174,7 +174,7 @@ class CodeTask(TableTask, Separates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[Any]:
         by_class = self.class_scores(scores.rows["x"])
         if Y is not None:
@@ -213,7 +213,7 @@ class CodeTask(TableTask, Separates):
         return np.asarray(scores @ self.code.T.astype(np.float64), np.float64)
 
     @override
-    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+    def separate(self, X: Examples, Y: Examples, scores: StackedParts) -> Separation:
         losses, rows, channels, values, indptr = _separated(
             self.class_scores(scores.rows["x"]), self.losses, self.labels(Y), self._entries
         )
@@ -227,17 +227,17 @@ class CodeTask(TableTask, Separates):
         return starts, np.ascontiguousarray(channels), values
 
     @override
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         by_class = self.class_scores(scores.rows["x"])
         log_sums = logsumexp(by_class, axis=1)
         expected = np.exp(by_class - log_sums[:, None]) @ self.code.astype(np.float64)
         return Marginals({"x": expected}, log_sums)
 
     @override
-    def codes(self, Y: Sequence[Any]) -> OutputCodes:
+    def codes(self, Y: Examples) -> OutputCodes:
         return OutputCodes(self.code, self.labels(Y), self.losses)
 
-    def labels(self, Y: Sequence[Any]) -> IntArray:
+    def labels(self, Y: Examples) -> IntArray:
         """Return the row of each true output in the code.
 
         Parameters
@@ -436,7 +436,7 @@ class BinaryTask(CodeTask):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[int]:
         score = scores.rows["x"][:, 0]
         # A tie goes to the wrong label.
@@ -445,7 +445,7 @@ class BinaryTask(CodeTask):
         return best
 
     @override
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         # The joint feature is the code less a half.
         expected, log_sums = super().marginals_batch(X, scores)
         return Marginals({"x": expected["x"] - 0.5}, log_sums - 0.5 * scores.rows["x"][:, 0])
@@ -532,7 +532,7 @@ class EnumeratedTask(CodeTask, Lists, Validates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[Any]:
         return [self.listed[k] for k in super().argmax_batch(X, scores, Y)]
 
@@ -545,7 +545,7 @@ class EnumeratedTask(CodeTask, Lists, Validates):
         return isinstance(y, Hashable) and y in self._rows
 
     @override
-    def labels(self, Y: Sequence[Any]) -> IntArray:
+    def labels(self, Y: Examples) -> IntArray:
         return np.array([self._class(y, i) for i, y in enumerate(Y)], np.int64)
 
     @override
@@ -561,7 +561,7 @@ class EnumeratedTask(CodeTask, Lists, Validates):
             ) from None
 
 
-def _rows(outputs: Sequence[Any]) -> dict[Any, int]:
+def _rows(outputs: Examples) -> dict[Any, int]:
     """Return the row of each output, after a check that they are different."""
     rows = {output: k for k, output in enumerate(outputs)}
     if not 2 <= len(outputs) == len(rows):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, override
 from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Lists, Separates, Validates
@@ -113,7 +113,7 @@ class MultiLabelTask(TableTask, Lists, Separates, Validates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[IntArray]:
         return list(self._best(scores.rows["x"], None if Y is None else self._truth(Y)))
 
@@ -132,7 +132,7 @@ class MultiLabelTask(TableTask, Lists, Separates, Validates):
         return self.sets is None or bool((self.sets == labels).all(axis=1).any())
 
     @override
-    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+    def separate(self, X: Examples, Y: Examples, scores: StackedParts) -> Separation:
         truth = self._truth(Y)
         best = self._best(scores.rows["x"], truth)
         change = self._codes(truth) - self._codes(best)
@@ -142,7 +142,7 @@ class MultiLabelTask(TableTask, Lists, Separates, Validates):
         return Separation(self._losses(truth, best), {"x": difference}, {"x": indptr})
 
     @override
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         rows = np.asarray(scores.rows["x"], np.float64)
         if self.sets is None:
             return Marginals({"x": expit(rows)}, np.logaddexp(0.0, rows).sum(axis=1))
@@ -218,7 +218,7 @@ class MultiLabelTask(TableTask, Lists, Separates, Validates):
             return sets
         return np.hstack((sets, sets[:, self._first] * sets[:, self._second]))
 
-    def _truth(self, Y: Sequence[Any]) -> IntArray:
+    def _truth(self, Y: Examples) -> IntArray:
         """Return true sets as a table, or raise the error of the first wrong one."""
         try:
             return self._checked_sets(Y, "Y")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Predicts, Searches, Separates, SeparatesSlacks, Task
@@ -126,7 +126,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
     array([0., 2., 1.])
     """
 
-    reads_inputs: ClassVar[bool] = False
+    reads_inputs = False
     separates_in_batches = True
     kinds = {"x": PartKind(n_channels=1, response=(-1.0, 1.0))}
 
@@ -139,7 +139,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
         return x if sparse.issparse(x) else checked_features(x, "(n_items, n_features)")
 
     @override
-    def stack(self, X: Sequence[Any]) -> StackedParts:
+    def stack(self, X: Examples) -> StackedParts:
         # Features may be missing (NaN), or sparse in all queries.
         if len(X) and all(sparse.issparse(x) for x in X):
             tables = [sparse.csr_array(x) for x in X]
@@ -198,7 +198,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
         return np.array(scores[:, 0])
 
     @override
-    def separate(self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts) -> Separation:
+    def separate(self, X: Examples, Y: Examples, scores: StackedParts) -> Separation:
         flat = scores.rows["x"][:, 0]
         offsets = scores.offsets["x"]
         losses = np.zeros(len(Y))
@@ -212,7 +212,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
 
     @override
     def separate_slacks(
-        self, X: Sequence[Any], Y: Sequence[Any], scores: StackedParts, limit: int
+        self, X: Examples, Y: Examples, scores: StackedParts, limit: int
     ) -> Separation:
         if self._measure is not None:
             return self.separate(X, Y, scores)
@@ -241,7 +241,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
         )
 
     @override
-    def gains(self, Y: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
+    def gains(self, Y: Examples) -> tuple[FloatArray, FloatArray]:
         judged = [_judged(y, None, i) for i, y in enumerate(Y)]
         weights = np.concatenate([of_query.weights for of_query in judged])
         grades = np.concatenate([_relevance(y) for y in Y])
@@ -283,7 +283,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
         return gains
 
 
-def _with_pairs(Y: Sequence[Any], offsets: IntArray) -> Iterator[tuple[int, _Judged, slice]]:
+def _with_pairs(Y: Examples, offsets: IntArray) -> Iterator[tuple[int, _Judged, slice]]:
     """Iterate over the queries of two levels or more, and the rows of their items."""
     for i, y in enumerate(Y):
         judged = _judged(y, int(offsets[i + 1] - offsets[i]), i)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, BoolArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, Examples, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.task import Batches, Decomposes, Lists, Searches, Task, Validates
 from structboost.errors import TaskError
@@ -113,7 +113,7 @@ class SegmentTask(Task, Searches, Batches, Decomposes, Lists, Validates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[IntArray]:
         starts = np.ascontiguousarray(scores.offsets["token"], np.int64)
         rows = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, override
 from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts
 from structboost.contract.task import Decomposes, Lists, Validates
 from structboost.errors import TaskError
@@ -71,7 +71,7 @@ class SpanningTreeTask(BatchTask, Decomposes, Lists, Validates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[Any], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Examples, scores: StackedParts, Y: Examples | None = None
     ) -> list[IntArray]:
         graphs = _graphs(scores)
         arcs, first_nodes = graphs[1], graphs[3]
@@ -80,7 +80,7 @@ class SpanningTreeTask(BatchTask, Decomposes, Lists, Validates):
         return np.split(np.where(chosen < 0, -1, arcs[chosen, 0]), first_nodes[1:-1])
 
     @override
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         graphs = _graphs(scores)
         of_arcs, log_sums = np.empty(len(graphs[0])), np.empty(len(X))
         sum_arborescences(*graphs, of_arcs, log_sums)

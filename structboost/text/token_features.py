@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import FloatArray, PathName, override
+from structboost._typing import Examples, FloatArray, PathName, override
 from structboost.errors import ModelFileError
 from structboost.faces.forms import listed_sequences
 from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part, Schema
@@ -173,7 +173,7 @@ class TokenFeatures(  # type: ignore[call-arg]
     word: str = WORD
 
     @committed
-    def fit(self, X: Sequence[Any], y: Any = None) -> Self:
+    def fit(self, X: Examples, y: Any = None) -> Self:
         """Learn the columns of the tokens, and count the words.
 
         Parameters
@@ -208,7 +208,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         self._parameters = self.get_params()
         return self
 
-    def transform(self, X: Sequence[Any]) -> list[list[dict[str, Any]]]:
+    def transform(self, X: Examples) -> list[list[dict[str, Any]]]:
         """Return the features of all tokens.
 
         The words of ``X`` are counted with those of training.  If ``X`` is the text of training, as

@@ -13,7 +13,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, PathName, override
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    Examples,
+    FloatArray,
+    IntArray,
+    PathName,
+    override,
+)
 from structboost.errors import ConstantPredictionWarning, ModelFileError
 from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags
 from structboost.faces.tagger import StructBoostTagger
@@ -133,7 +141,7 @@ def fractions(weights: FloatArray, rows: IntArray) -> FloatArray:
 
 
 def with_tags(
-    X: Sequence[Any], name: str, means: FloatArray, classes: Sequence[Any]
+    X: Examples, name: str, means: FloatArray, classes: Sequence[Any]
 ) -> list[list[dict[str, Any]]]:
     """Return the tokens with the likely tags of their words elsewhere as further features.
 
@@ -219,7 +227,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
     @committed
     def fit(
         self,
-        X: Sequence[Any],
+        X: Examples,
         y: Sequence[Any],
         sample_weight: Any = None,
         documents: Any = None,
@@ -301,7 +309,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         self.first_, self._word = first, self.word
         return self
 
-    def predict(self, X: Sequence[Any], documents: Any = None) -> list[list[Any]]:
+    def predict(self, X: Examples, documents: Any = None) -> list[list[Any]]:
         """Return the tags of each sequence.
 
         Parameters
@@ -325,9 +333,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         tags: list[list[Any]] = self.second_.predict(inputs)
         return tags
 
-    def predict_marginals(
-        self, X: Sequence[Any], documents: Any = None
-    ) -> list[list[dict[Any, float]]]:
+    def predict_marginals(self, X: Examples, documents: Any = None) -> list[list[dict[Any, float]]]:
         """Return the probability of each tag of each token, as a dict per token.
 
         Parameters
@@ -351,7 +357,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     def score(
         self,
-        X: Sequence[Any],
+        X: Examples,
         y: Sequence[Any],
         sample_weight: Any = None,
         documents: Any = None,
@@ -440,7 +446,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         runs = np.arange(n_documents, dtype=np.int64) * int(self.folds) // n_documents
         return np.asarray(runs[of_documents])
 
-    def _inputs(self, X: Sequence[Any], documents: Any) -> list[list[dict[str, Any]]]:
+    def _inputs(self, X: Examples, documents: Any) -> list[list[dict[str, Any]]]:
         """Return the tokens with the features of the second stage."""
         check_is_fitted(self)
         X, words, lengths = read_tokens(X, self._word)
@@ -455,7 +461,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     def _with_tags(
         self,
-        X: Sequence[Any],
+        X: Examples,
         words: list[str],
         lengths: IntArray,
         probabilities: FloatArray,
@@ -467,7 +473,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         tags = self.classes_.tolist()
         return with_tags(with_tags(X, "nearby", means, tags), "lexicon", lexicon, tags)
 
-    def _probabilities(self, tagger: Any, X: Sequence[Any]) -> FloatArray:
+    def _probabilities(self, tagger: Any, X: Examples) -> FloatArray:
         """Return the probabilities of the tags of all tokens, 0 for tags unseen in training."""
         tags = self.classes_.tolist()
         rows = [

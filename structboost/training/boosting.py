@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from typing import Any, Self
 
-from structboost._typing import PathName, override
+from structboost._typing import Examples, PathName, override
 from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.learners.pricing import PricingRule
@@ -211,8 +211,8 @@ class StructBoost(Trainer):
     @committed
     def fit(
         self,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         sample_weight: Any = None,
         *,
         folds: Sequence[Fold] | None = None,
@@ -275,7 +275,7 @@ class StructBoost(Trainer):
         return self
 
     def path(
-        self, X: Sequence[Any], Y: Sequence[Any], Cs: Iterable[float], *, sample_weight: Any = None
+        self, X: Examples, Y: Examples, Cs: Iterable[float], *, sample_weight: Any = None
     ) -> list[StructBoost]:
         """Fit a trainer for each C, each warm-started from the one before.
 
@@ -307,7 +307,7 @@ class StructBoost(Trainer):
         _fit(trainers, by_position(X), by_position(Y), sample_weight)
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
 
-    def staged_predict(self, X: Sequence[Any]) -> Any:
+    def staged_predict(self, X: Examples) -> Any:
         """Iterate over the predictions after each round, with the weights of that round.
 
         Parameters
@@ -454,8 +454,8 @@ class _AfterRound(StructBoost):
 @deferred_interrupts()
 def _fit(
     trainers: Sequence[StructBoost],
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     sample_weight: Any,
 ) -> None:
     """Fit trainers that differ only in C in turn, each warm started from the one before.
@@ -513,8 +513,8 @@ def _fit(
 @deferred_interrupts()
 def run_without_model(
     trainer: StructBoost,
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     sample_weight: Any,
     run: Callable[[Loop], None],
 ) -> None:
@@ -538,8 +538,8 @@ def run_without_model(
 def _fit_choosing(
     trainer: StructBoost,
     weak_learners: Sequence[WeakLearners],
-    X: Sequence[Any],
-    Y: Sequence[Any],
+    X: Examples,
+    Y: Examples,
     sample_weight: Any,
     folds: Sequence[Fold] | None,
     score: Score | None,

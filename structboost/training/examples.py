@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray, PathName, override
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, PathName, override
 from structboost.contract.calls import stacked_in_order
 from structboost.contract.task import Task
 from structboost.errors import BinnedTableError, TaskError
@@ -312,7 +312,7 @@ class ArrayTrainingSet(TrainingSet):
 
     rows: Mapping[str, AnyArray]
 
-    def __init__(self, task: Task, X: Sequence[Any], Y: Sequence[Any]) -> None:
+    def __init__(self, task: Task, X: Examples, Y: Examples) -> None:
         stack = stacked_in_order(task, X)
         self.task, self.X, self.Y = task.for_inputs(X), X, Y
         self.offsets, self.rows = stack.offsets, stack.rows
@@ -333,7 +333,7 @@ class ArrayTrainingSet(TrainingSet):
 class TableTrainingSet(TrainingSet):
     """Training set of a table on disk, with one row per example, whose inputs are not read."""
 
-    def __init__(self, task: Task, X: BinnedTable, Y: Sequence[Any]) -> None:
+    def __init__(self, task: Task, X: BinnedTable, Y: Examples) -> None:
         kind = kind_of_rows(task, "a BinnedTable")
         self.task, self.X, self.Y = task, X, Y
         self.offsets = {kind: np.arange(len(X) + 1)}

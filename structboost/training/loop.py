@@ -15,7 +15,7 @@ contracts only.  A round hands to the next one plain :class:`~structboost.traini
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from structboost._typing import Examples
 from structboost.contract.probes import probe_argmax
 from structboost.contract.task import Task
 from structboost.learners.pricing import Priced, single
@@ -131,8 +132,8 @@ class Loop:
     def start(
         cls,
         plan: Plan,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Examples,
+        Y: Examples,
         sample_weight: Any,
         resources: ExitStack,
     ) -> Loop:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray
 from structboost.contract.calls import LastOutputs, separation
 from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import StackedParts
@@ -80,8 +80,8 @@ class Shard:
     """
 
     task: Task
-    X: Sequence[Any] | None
-    Y: Sequence[Any]
+    X: Examples | None
+    Y: Examples
     example_weights: FloatArray
     offsets: Mapping[str, IntArray]
     blocks: Blocks
@@ -243,7 +243,7 @@ def _size(wanted: Mapping[str, Terms]) -> int:
     return sum(len(terms.learners) for terms in wanted.values())
 
 
-def examples_between(examples: Sequence[Any], first: int, last: int) -> Sequence[Any]:
+def examples_between(examples: Examples, first: int, last: int) -> Sequence[Any]:
     """Examples from ``first`` to ``last`` of a sequence, which may have no slices."""
     if last - first == len(examples):
         return examples

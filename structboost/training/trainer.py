@@ -6,14 +6,13 @@ from collections.abc import (
     Callable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost._typing import PathName, override
+from structboost._typing import Examples, PathName, override
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
@@ -103,7 +102,7 @@ class Trainer(SavedToFile, BaseEstimator):
         self._fitted()
         return coverage_in_words(self.history_)
 
-    def scores(self, X: Sequence[Any]) -> StackedParts:
+    def scores(self, X: Examples) -> StackedParts:
         """Return the scores of all parts of all inputs.
 
         Parameters
@@ -128,7 +127,7 @@ class Trainer(SavedToFile, BaseEstimator):
         """
         return model_scores(self.task, self._fitted(), X)
 
-    def predict(self, X: Sequence[Any]) -> list[Any]:
+    def predict(self, X: Examples) -> list[Any]:
         """Return the best output of each input.
 
         Parameters
@@ -148,7 +147,7 @@ class Trainer(SavedToFile, BaseEstimator):
         """
         return model_predictions(self.task, self._fitted(), X)
 
-    def predict_marginals(self, X: Sequence[Any]) -> list[Any]:
+    def predict_marginals(self, X: Examples) -> list[Any]:
         """Return the marginals of each input, which are probabilities of its parts.
 
         An output has the probability ``~ exp(score)``, which likelihoods fit.  Scores are first
@@ -176,7 +175,7 @@ class Trainer(SavedToFile, BaseEstimator):
         model = self._fitted()
         return model_marginals(self.task, model, X, saved_temperature(model.metadata) or 1.0)
 
-    def score(self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any = None) -> float:
+    def score(self, X: Examples, Y: Examples, sample_weight: Any = None) -> float:
         """Return minus the mean loss of the predictions, so larger is better.
 
         Parameters
