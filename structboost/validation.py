@@ -153,24 +153,46 @@ def check_flag_or_none(value: Any, name: str) -> None:
         raise TypeError(f"{name} is {shown(value)}; give True, False or None.")
 
 
-# Parameters that many estimators and trainers have, and the checks of their values.
-_COMMON_PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
+# Parameters of estimators, trainers and plug-ins, each with the check of its values.  A range that
+# depends on other arguments is checked where these are read.
+PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "n_jobs": checked_n_jobs,
     "random_state": checked_random_state,
     "verbose": checked_verbose,
     "exact": check_flag_or_none,
+    "validation_fraction": checked_fraction,
+    "window": functools.partial(checked_whole_number, least=0),
     **dict.fromkeys(
-        ("average", "early_stopping", "passthrough", "spare_solves"),
+        (
+            "average", "early_stopping", "passthrough", "spare_solves", "counts", "column_pairs",
+            "pairwise", "stabilize",
+        ),
         checked_flag,
     ),
-}
+    **dict.fromkeys(("tol", "spread"), checked_relative_gap),
+    **dict.fromkeys(("folds", "n_folds"), functools.partial(checked_whole_number, least=2)),
+    **dict.fromkeys(
+        (
+            "max_rounds", "max_iter", "columns_per_channel", "n_iter_no_change", "patience",
+            "tau_max", "group_rounds", "n_segments", "longest",
+        ),
+        checked_whole_number,
+    ),
+    **dict.fromkeys(
+        ("linear_C", "gradient_tolerance", "shrinkage", "largest_step"), checked_positive
+    ),
+    **dict.fromkeys(("ridge", "epsilon", "enough"), checked_not_negative),
+}  # fmt: skip
 
 
-def check_common_parameters(parameters: Mapping[str, Any]) -> None:
-    """Raise TypeError or ValueError if a parameter that many classes have is out of its range."""
-    for name, check in _COMMON_PARAMETERS.items():
-        if name in parameters:
-            check(parameters[name], name)
+def check_parameters(owner: Any, values: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError if a parameter of ``owner`` is out of its range.
+
+    The default of its class, such as None or ``"auto"``, is in it.
+    """
+    for name, check in PARAMETERS.items():
+        if name in values and not is_same(values[name], getattr(type(owner), name, owner)):
+            check(values[name], name)
 
 
 def checked_text_or_none(value: Any, name: str) -> str | None:

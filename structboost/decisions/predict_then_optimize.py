@@ -26,9 +26,7 @@ from structboost.training.history import fit_in_words
 from structboost.validation import (
     checked_choice,
     checked_positive,
-    checked_relative_gap,
     checked_weights,
-    checked_whole_number,
     is_text,
 )
 
@@ -300,8 +298,6 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
         if not is_text(self.C, AUTO):
             checked_positive(self.C, "C")
-        checked_relative_gap(self.tol, "tol")
-        checked_whole_number(self.max_rounds, "max_rounds")
         engine_of(self.engine, self.n_jobs)
         is_linear = is_text(self.weak_learner, "linear")
         about = f"weak_learner={self.weak_learner!r}"

@@ -33,9 +33,6 @@ from structboost.selection.held_out import Score, score_by
 from structboost.training.boosting import StructBoost
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (
-    checked_flag,
-    checked_fraction,
-    checked_whole_number,
     is_same,
     shown,
 )
@@ -485,9 +482,7 @@ class BoostedFace(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Raise if a parameter is out of its range, before any work is done."""
-        checked_fraction(self.validation_fraction, "validation_fraction")
-        checked_whole_number(self.n_iter_no_change, "n_iter_no_change")
-        if checked_flag(self.early_stopping, "early_stopping"):
+        if self.early_stopping:
             return
         for name in ("validation_fraction", "n_iter_no_change"):
             if is_same(value := getattr(self, name), getattr(type(self), name)):

@@ -27,7 +27,6 @@ from structboost.tasks.classes import CodedTask, MulticlassTask, coding_matrix, 
 from structboost.validation import (
     checked_choice,
     checked_positive,
-    checked_relative_gap,
     shown,
 )
 
@@ -153,7 +152,6 @@ def _corrective_recipe(face: Any, pairs: str, seed: int, codes: str = "random") 
     is_hinge = checked_choice(face.loss, "loss", LOSSES) == "hinge"
     takes_best = checked_choice(codes, "codes", CODE_RULES) == "best"
     formulation = NormBoundedHinge() if is_hinge else NormBounded(pairs)
-    checked_relative_gap(face.tol, "tol")
     recipe = _coded_recipe(face, formulation, pairs, seed, takes_best=takes_best)
     return replace(recipe, choices=BoundedNorm(face.theta, pairs, seed))
 

@@ -32,9 +32,6 @@ from structboost.selection.folds import balanced_parts_of_groups, cross_fit
 from structboost.validation import (
     array_of,
     check_inputs,
-    checked_flag,
-    checked_n_jobs,
-    checked_whole_number,
     group_indices_by_name,
     shown,
 )
@@ -161,9 +158,7 @@ class CrossFitted(TransformerMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, groups: Any) -> Any:
         """Train the classifiers, and return their out-of-fold responses."""
         # scikit-learn wraps fit_transform, and what it does afterwards must not follow the commit.
-        checked_whole_number(self.folds, "folds")
-        self._appends_features = checked_flag(self.passthrough, "passthrough")
-        n_jobs = checked_n_jobs(self.n_jobs)
+        self._appends_features = bool(self.passthrough)
         self._check_estimator()
         if self.task is not None and not isinstance(self.task, Task):
             raise TypeError(f"task is {shown(self.task)}; give a Task, or None for a table.")
@@ -189,7 +184,7 @@ class CrossFitted(TransformerMixin, BaseEstimator):
             _fitted,
             training,
             lambda model, at: self._responses(model, rows_at(rows, at)),
-            n_jobs=n_jobs,
+            n_jobs=self.n_jobs,
         )
         self._form = form
         return self._output(X, parts, responses)

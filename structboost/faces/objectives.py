@@ -27,9 +27,8 @@ from structboost.objectives.values import (
 from structboost.runtime.called_class import MORE
 from structboost.training.boosting import AUTO
 from structboost.validation import (
-    check_common_parameters,
+    check_parameters,
     checked_positive,
-    checked_whole_number,
     is_same,
     shown,
 )
@@ -170,9 +169,7 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
             f"scoring is {shown(face.scoring)}, and nothing is chosen by it; set "
             "early_stopping=True, or C='auto' with an objective that reads C, such as 'hinge'."
         )
-    check_common_parameters(objective.get_params(deep=False))
-    if not is_same(face.max_iter, AUTO):
-        checked_whole_number(face.max_iter, "max_iter")
+    check_parameters(objective, objective.get_params(deep=False))
     formulation = getattr(objective, "formulation", AUTO)
     if formulation not in _PROGRAMS:
         raise ValueError(

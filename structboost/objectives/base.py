@@ -46,7 +46,13 @@ from structboost.learners.terms import Terms, TermsByKind
 from structboost.objectives.master import WeightedColumns
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import Registry
-from structboost.validation import checked_positive, checked_regularisation, is_same, shown
+from structboost.validation import (
+    check_parameters,
+    checked_positive,
+    checked_regularisation,
+    is_same,
+    shown,
+)
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,7 @@ class Formulation(Described):
 
     def check(self) -> None:
         """Raise ValueError or TypeError if a parameter is out of range."""
-        return
+        check_parameters(self, vars(self))
 
     def suited(self, task: Task, n_examples: int, C: float, *, is_plain: bool) -> Formulation:
         """Return the formulation that trains in place of this one, by default this one itself.

@@ -36,8 +36,6 @@ from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import check_memory
 from structboost.validation import (
     checked_choice,
-    checked_not_negative,
-    checked_whole_number,
 )
 
 SOLVERS = ("fcd", "lbfgs")
@@ -85,9 +83,8 @@ class Exponential(Formulation):
 
     @override
     def check(self) -> None:
+        super().check()
         checked_choice(self.solver, "solver", SOLVERS)
-        checked_whole_number(self.tau_max, "tau_max")
-        checked_not_negative(self.epsilon, "epsilon")
 
     @override
     def start(self, problem: Problem, C: float) -> ExponentialMaster:

@@ -13,7 +13,6 @@ from structboost._typing import FloatArray, IntArray, override
 from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import SingleTermMaster
 from structboost.runtime.memory import GrowingMatrix
-from structboost.validation import checked_positive
 
 _MAX_ITERATIONS = 1000
 
@@ -36,10 +35,6 @@ class Logistic(Formulation):
     takes_infinite_C = True
     # The loss has a margin of 1.
     link = SoftmaxLink(margin=1.0)
-
-    @override
-    def check(self) -> None:
-        checked_positive(self.gradient_tolerance, "gradient_tolerance")
 
     @override
     def start(self, problem: Problem, C: float) -> LogisticMaster:

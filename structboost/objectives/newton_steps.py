@@ -32,7 +32,6 @@ from structboost.objectives.master import (
     fitted_temperature,
 )
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_not_negative, checked_positive, checked_whole_number
 
 TINY = float(np.finfo(np.float64).tiny)
 # Rounds between two looks at the loss on the parts left out.
@@ -62,14 +61,6 @@ class NewtonSteps(Boosting):
     largest_step: float = 1.0
     enough: float = 0.0
     patience: int | None = None
-
-    @override
-    def check(self) -> None:
-        checked_positive(self.shrinkage, "shrinkage")
-        checked_positive(self.largest_step, "largest_step")
-        checked_not_negative(self.enough, "enough")
-        if self.patience is not None:
-            checked_whole_number(self.patience, "patience")
 
 
 class NewtonBooster(Booster):

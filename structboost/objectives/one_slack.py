@@ -30,7 +30,7 @@ from structboost.objectives.base import CutOracle, Formulation, Problem
 from structboost.objectives.hinge import CuttingPlaneMaster
 from structboost.solvers.bundle import CutPool
 from structboost.solvers.proximal_step import Curvature, proximal_step
-from structboost.validation import check_declares, checked_flag, checked_not_negative
+from structboost.validation import check_declares
 
 _MAX_CUTS_PER_SOLVE = 5000
 # Cuts of a loose solution; after these, new columns help more than new cuts.
@@ -101,8 +101,8 @@ class OneSlack(Formulation):
 
     @override
     def check(self) -> None:
-        checked_flag(self.stabilize, "stabilize")
-        if self.ridge is not None and checked_not_negative(self.ridge, "ridge"):
+        super().check()
+        if self.ridge:
             check_declares(self, "can_spread", "ridge", "take stabilize=True, or leave ridge=None")
 
     @override

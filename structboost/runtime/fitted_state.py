@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts
-from structboost.validation import check_common_parameters
+from structboost.validation import check_parameters
 
 Face = TypeVar("Face", bound=Any)
 Arguments = ParamSpec("Arguments")
@@ -37,19 +37,13 @@ def committed(
 
     The first Ctrl-C is deferred as in :func:`structboost.runtime.interrupts.deferred_interrupts`,
     and a second one is raised at once.  A compilation is announced.
-    Parameters that many classes have, such as ``random_state``, are checked first.
+    Parameters are checked first against their ranges.
     """
 
     @wraps(fit)
     def fit_and_commit(self: Face, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         try:
-            # A parameter that is None by default may stay None.
-            values = {
-                name: value
-                for name, value in self.get_params(deep=False).items()
-                if value is not None or getattr(type(self), name, 0) is not None
-            }
-            check_common_parameters(values)
+            check_parameters(self, self.get_params(deep=False))
             announce_compilation()
             draft = unfitted_copy(self)
             before = frozenset(vars(draft))

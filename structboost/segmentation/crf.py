@@ -42,11 +42,8 @@ from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph,
 from structboost.training.boosting import StructBoost
 from structboost.training.trainer import Trainer
 from structboost.validation import (
+    check_parameters,
     checked_choice,
-    checked_flag,
-    checked_positive,
-    checked_relative_gap,
-    checked_whole_number,
 )
 
 PAIRWISE = (
@@ -333,10 +330,7 @@ class CRFSettings:
 
     def __post_init__(self) -> None:
         checked_choice(self.learner, "learner", LEARNERS)
-        checked_whole_number(self.max_rounds, "max_rounds")
-        checked_positive(self.linear_C, "linear_C")
-        checked_relative_gap(self.tol, "tol")
-        checked_flag(self.pairwise, "pairwise")
+        check_parameters(self, vars(self))
 
 
 def fit_crf(

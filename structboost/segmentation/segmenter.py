@@ -83,7 +83,6 @@ from structboost.validation import (
     check_sequence,
     checked_positive,
     checked_seed,
-    checked_whole_number,
     group_indices_by_name,
     shown,
 )
@@ -222,8 +221,6 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         for name, kind in _KINDS.items():
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name} is {shown(getattr(self, name))}; give {kind}.")
-        for name in ("n_segments", "longest"):
-            checked_whole_number(getattr(self, name), name)
         checked_seed(self.random_state, "random_state")
         if self.C is not None:
             checked_positive(self.C, "C")

@@ -41,7 +41,7 @@ from structboost.segmentation.descriptors import (
     word_histograms,
 )
 from structboost.selection.folds import fit_on_one_thread, parts_of_groups
-from structboost.validation import checked_whole_number
+from structboost.validation import check_parameters
 
 _DEPTH = 4
 _LEARNING_RATE = 0.16
@@ -310,8 +310,7 @@ class UnarySettings:
     group_rounds: int = 40
 
     def __post_init__(self) -> None:
-        checked_whole_number(self.n_folds, "n_folds", least=2)
-        checked_whole_number(self.group_rounds, "group_rounds")
+        check_parameters(self, vars(self))
 
 
 @dataclass(frozen=True, repr=False)

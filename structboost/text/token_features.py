@@ -23,9 +23,7 @@ from structboost.runtime.fitted_state import committed
 from structboost.text.tagged_file import WORD
 from structboost.validation import (
     check_sequence,
-    checked_flag,
     checked_list,
-    checked_whole_number,
     is_text,
     shown,
 )
@@ -284,9 +282,6 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     def _check_parameters(self) -> None:
         """Raise TypeError or ValueError if a parameter is out of its range."""
-        checked_whole_number(self.window, "window", least=0)
-        for name in ("counts", "column_pairs"):
-            checked_flag(getattr(self, name), name)
         if not is_text(self.columns, AUTO):
             for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
                 if not isinstance(name, str):

@@ -40,7 +40,6 @@ from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import cross_fit
 from structboost.validation import (
     checked_weights,
-    checked_whole_number,
     group_indices,
     rows_of,
     shown,
@@ -434,7 +433,6 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     def _folds(self, documents: IntArray | None, n_sequences: int) -> IntArray:
         """Return the fold of each sequence, such that folds are runs of documents."""
-        checked_whole_number(self.folds, "folds", least=2)
         of_documents = np.arange(n_sequences) if documents is None else documents
         n_documents = int(of_documents.max(initial=-1)) + 1
         if not 2 <= self.folds <= n_documents:

@@ -20,9 +20,6 @@ from structboost.training.examples import TrainingSet
 from structboost.validation import (
     OrderedRows,
     check_declares,
-    check_flag_or_none,
-    checked_relative_gap,
-    checked_whole_number,
     is_text,
     shown,
 )
@@ -68,18 +65,13 @@ class Plan:
         formulation.check()
         for C in Cs:
             formulation.check_C(C)
-        tol = checked_relative_gap(self.tol, "tol")
-        spread = checked_relative_gap(self.spread, "spread")
-        if spread:
+        if self.spread:
             check_declares(formulation, "can_spread", "spread", _SPREADING)
-            if spread <= tol:
+            if self.spread <= self.tol:
                 raise ValueError(
                     f"spread is {shown(self.spread)}, not above tol = {shown(self.tol)}, so "
                     "nothing is left to spread within; raise spread, lower tol, or set spread=0."
                 )
-        checked_whole_number(self.max_rounds, "max_rounds")
-        checked_whole_number(self.columns_per_channel, "columns_per_channel")
-        check_flag_or_none(self.exact, "exact")
         checked_members(self.weak_learner, self.task.kinds)
         rule = self.rule
         if self.checkpoint is not None:

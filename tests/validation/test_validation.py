@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from structboost.objectives.registry import FORMULATIONS, formulation_of
 
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
     BinaryTask,
+    CrossFitted,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
     MulticlassTask,
     PartKind,
+    PredictThenOptimize,
     RankingTask,
     ShareBoostClassifier,
     StructBoost,
     StructBoostClassifier,
+    StructBoostMultiLabelClassifier,
     StructBoostRanker,
+    StructBoostTagger,
     StructuredSVM,
     StructuredSVMClassifier,
+    validation,
 )
 from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
+from structboost.objectives.stage_wise import StageWise, StageWiseLikelihood
 from structboost.runtime import memory
+from structboost.segmentation.crf import CRFSettings
+from structboost.segmentation.segmenter import Segmenter
+from structboost.segmentation.unaries import UnarySettings
+from structboost.text.token_features import TokenFeatures
+from structboost.text.two_stage_tagger import TwoStageTagger
 from structboost.validation import checked_example_weights, shown
 from tests.helpers.choose import Choose
 
@@ -60,13 +74,35 @@ WHOLE_NUMBERS = {ValueError: [2.0, NAN, INF, 0], TypeError: [None, True, "x"]}
 GAPS = {ValueError: [1.0, 7, NAN], TypeError: [None, "x", True]}
 COSTS = {ValueError: [10**400, 10**9000, NAN, -1], TypeError: [None, "1"]}
 SHARES = {ValueError: [2.0, 5], TypeError: ["x", None]}
-COUNTS = "max_rounds max_iter max_epochs columns_per_channel n_iter_no_change tau_max"
+FLAGS = {TypeError: ["yes", 1, None]}
+# Those of each check that parameters are declared with.
+OF_CHECKS = {
+    validation.checked_whole_number: WHOLE_NUMBERS,
+    validation.checked_relative_gap: GAPS,
+    validation.checked_fraction: SHARES,
+    validation.checked_flag: FLAGS,
+    validation.check_flag_or_none: {TypeError: ["yes", 1]},
+    validation.checked_n_jobs: {TypeError: ["x", 1.5], ValueError: [0]},
+    validation.checked_verbose: {TypeError: ["x", 0.5, None], ValueError: [-1]},
+    validation.checked_random_state: {TypeError: ["x", 0.5], ValueError: [-1, 2**32]},
+    validation.checked_positive: {**COSTS, ValueError: [*COSTS[ValueError], 0, INF]},
+    validation.checked_not_negative: COSTS,
+}
+
+
+def refused_by(check):
+    """Return what a check of a parameter refuses."""
+    of_check = OF_CHECKS[getattr(check, "func", check)]
+    least = getattr(check, "keywords", {}).get("least")
+    return of_check if least is None else {**of_check, ValueError: [2.5, NAN, least - 1]}
+
+
+DECLARED = {name: refused_by(check) for name, check in validation.PARAMETERS.items()}
 RULES = {
-    **dict.fromkeys(COUNTS.split(), WHOLE_NUMBERS),
-    **{"tol": GAPS, "C": COSTS, "validation_fraction": SHARES},
-    "n_jobs": {TypeError: ["x", 1.5], ValueError: [0]},
+    **DECLARED,
+    "max_epochs": WHOLE_NUMBERS,
+    "C": COSTS,
     "callbacks": {TypeError: [5, [None]]},
-    "spread": {TypeError: ["x"], ValueError: [1.0]},
     "weak_learner": {TypeError: [len], ValueError: [3]},
     "class_weight": {
         ValueError: [{0: NAN}, {0: INF}, {1: -1}, {1: 10**400}],
@@ -98,6 +134,41 @@ def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
     unset = [None] if name in getattr(make, "_flat_names", ()) else []
     rules = {error: [v for v in RULES[name][error] if v not in unset] for error in RULES[name]}
     refuse(lambda value: hinge(make, **{name: value}).fit(X, y), name, rules)
+
+
+# Those that read no table, and plug-ins.
+FURTHER = [
+    Segmenter, StructBoostTagger, StructBoostMultiLabelClassifier, TokenFeatures,
+    partial(TwoStageTagger, None), partial(CrossFitted, None), partial(PredictThenOptimize, None),
+]  # fmt: skip
+PLUG_INS = [type(formulation_of(name)) for name in FORMULATIONS]
+PLUG_INS += [StageWise, StageWiseLikelihood, UnarySettings, CRFSettings]
+
+
+def declared(makers):
+    """Each of these with the parameters that are declared, and those without a default None."""
+    return [(make, name) for make in makers for name in DECLARED if hasattr(make(), name)]
+
+
+def refused_unless_default(make, name):
+    """Return the values that are refused, without the default."""
+    unset = [None] if getattr(make(), name) is None else []
+    return {of: [v for v in values if v not in unset] for of, values in DECLARED[name].items()}
+
+
+@pytest.mark.parametrize(("make", "name"), declared(FURTHER))
+def test_fits_check_declared_parameters_before_they_read_anything(make, name):
+    refused = refused_unless_default(make, name)
+    refuse(lambda value: make(**{name: value}).fit(None, None), name, refused)
+
+
+@pytest.mark.parametrize(("make", "name"), declared(PLUG_INS))
+def test_plug_ins_check_declared_parameters(make, name):
+    def check(value):
+        plug_in = make(**{name: value})
+        plug_in.check()
+
+    refuse(check, name, refused_unless_default(make, name))
 
 
 @pytest.mark.parametrize("make", [MultiBoostMOClassifier, MultiBoostECCClassifier])
