@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from structboost.objectives.registry import FORMULATIONS, formulation_of
 
 from structboost import (
     AdaBoostECCClassifier,
@@ -34,6 +33,7 @@ from structboost import (
 )
 from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
+from structboost.objectives.base import FORMULATIONS, formulation_of
 from structboost.objectives.stage_wise import StageWise, StageWiseLikelihood
 from structboost.runtime import memory
 from structboost.segmentation.crf import CRFSettings
