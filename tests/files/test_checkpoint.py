@@ -15,7 +15,6 @@ from structboost.runtime import blocks
 from structboost.solvers.bundle import CutPool
 from structboost.training import checkpoint
 from structboost.validation import SparseRows
-from tests.helpers.damaged_files.archives import array_of, crafted, header_of
 from tests.training.test_engines import classes, what_was_learned
 
 
@@ -192,51 +191,6 @@ def test_fewer_rounds_than_a_checkpoint_holds_are_refused(tmp_path):
     assert len(trainer.set_params(max_rounds=4).fit(X, y).history_) == 4
 
 
-def bounds_up(header, arrays):
-    header["bound"] = header["history"][-1]["bound"] = 1e9
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (array_of("master/multipliers", -7.0), "multipliers' has entries out of their range"),
-        (array_of("master/models/x/channels", 10**9), "channels' has entries out of their range"),
-        (array_of("master/models/x/sizes", 1), "more or fewer terms"),
-        (array_of("master/numbers", 0), "not in order"),
-        (array_of("master/known_cuts", 1), "products of a cut twice"),
-        (array_of("master/weights", 3.0), "its risk is not that of its weights"),
-        (array_of("columns/live", 0), "a column twice"),
-        (header_of(5, "columns", 0, 1, 0, 1), "its channel is 5"),
-        (header_of(1000, "columns", 0, 1, 0, 0), "its learner is 1000"),
-        (
-            lambda header, arrays: arrays.update({"columns/live": arrays["columns/live"] + 10**6}),
-            "columns that it does not have",
-        ),
-        (header_of("z", "columns", 0, 0), "KeyError"),
-        (array_of("stage_numbers", 1000), "columns that it does not hold"),
-        (lambda header, arrays: arrays.pop("master/idle"), "lacks the array 'master/idle'"),
-        (header_of(1e9, "bound"), "bound is not that of its last round"),
-        (bounds_up, "its bound is"),
-        (header_of(0.0, "master", "risk"), "its risk is not that of its weights"),
-        (header_of(-1.0, "master", "step"), "its step is"),
-        (header_of("x", "exhausted"), "its exhausted is"),
-        (header_of([], "history"), "shape"),
-        (header_of(10**9, "learners", "x", 0, 0), "its feature is"),
-        (header_of(10**9, "learners", "x", 0, 4), "its bin is"),
-        (header_of(0.5, "learners", "x", 0, 1), "none of these features"),
-    ],
-)
-def test_crafted_checkpoints_are_refused(change, message, crafted_run, tmp_path):
-    X, y, content = crafted_run
-    path = tmp_path / "run.npz"
-    path.write_bytes(content)
-    crafted(path, change)
-    with pytest.raises(CheckpointError, match=message) as refused:
-        StructBoost(MulticlassTask(3), C=10.0, max_rounds=6, tol=1e-6, checkpoint=path).fit(X, y)
-    assert "run.npz" in str(refused.value)
-    assert "remove it, or give another path" in str(refused.value)
-
-
 def test_random_orders_whose_state_is_not_known_are_refused(tmp_path):
     trainer = StructBoost(
         MulticlassTask(3), C=10.0, max_rounds=2, formulation=Exponential(),
@@ -244,11 +198,3 @@ def test_random_orders_whose_state_is_not_known_are_refused(tmp_path):
     )  # fmt: skip
     with pytest.raises(ValueError, match="bits are of PCG64; give a whole number as random_state"):
         trainer.fit(*classes(60))
-
-
-@pytest.fixture(scope="module")
-def crafted_run(tmp_path_factory):
-    X, y = classes(150)
-    path = tmp_path_factory.mktemp("crafted") / "run.npz"
-    StructBoost(MulticlassTask(3), C=10.0, max_rounds=4, tol=1e-6, checkpoint=path).fit(X, y)
-    return X, y, path.read_bytes()

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from structboost import StructBoostClassifier, load_model
-from structboost.errors import ModelFileError
+from structboost.errors import CheckpointError, ModelFileError
 from structboost.files.atomic_write import whole_file, write_whole
-from structboost.segmentation.segmenter import Segmenter
 from tests.helpers.damaged_files.archives import (
     array_of,
     crafted,
@@ -108,34 +107,39 @@ def test_files_that_would_be_refused_for_their_size_are_written_without_compress
     assert np.array_equal(StructBoostClassifier.load(tmp_path / "m").predict(X), model.predict(X))
 
 
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("trees", array_of("x/learners/feature", 700)),
-        ("trees", array_of("x/learners/leaf", np.nan)),
-        ("stumps", array_of("x/channels", 3)),
-        ("stumps", array_of("x/columns", -1)),
-        ("stumps", header_of(10**12, "kinds", "x", "n_channels")),
-        ("stumps", header_of("none", "kinds", "x", "family")),
-        ("stumps", header_of([0, 1], "metadata", "classes")),
-        ("stumps", header_of("<U100000000", "metadata", "classes_dtype")),
-        ("stumps", lambda header, arrays: header["metadata"].pop("parameters")),
-        ("features", array_of("x/learners/scale", 0)),
+def without(name):
+    return lambda header, arrays: arrays.pop(name)
+
+
+def bounds_up(header, arrays):
+    header["bound"] = header["history"][-1]["bound"] = 1e9
+
+
+CRAFTED = {
+    "trees": [array_of("x/learners/feature", 700), array_of("x/learners/leaf", np.nan)],
+    "stumps": [
+        array_of("x/channels", 3),
+        array_of("x/columns", -1),
+        header_of(10**12, "kinds", "x", "n_channels"),
+        header_of("none", "kinds", "x", "family"),
+        header_of([0, 1], "metadata", "classes"),
+        header_of("<U100000000", "metadata", "classes_dtype"),
+        lambda header, arrays: header["metadata"].pop("parameters"),
     ],
-)
-def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals, tmp_path):
-    originals.copy(kind, tmp_path)
-    crafted(tmp_path / "file", change)
-    with pytest.raises(
-        ModelFileError, match=r"file .*(damaged|not a structboost model).*; train the model again"
-    ):
-        KINDS[kind].use(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
+    "features": [array_of("x/learners/scale", 0)],
+    "svm": [
+        array_of("x/learners/coefficients", np.nan),
+        without("x/learners/intercept"),
+        header_of(2, "kinds", "x", "n_channels"),
+        header_of(-1, "metadata", "parameters", "C"),
+    ],
+    "decisions": [
+        array_of("preparation/instance_spread", 0.0),
+        array_of("model", 0),
+        header_of(0, "parameters", "problem"),
+        without("preparation/start"),
+    ],
+    "segmenter": [
         array_of("colour/0/feature", 10**9),
         array_of("all features/0/classes", 7),
         header_of(3, "n_labels_"),
@@ -144,14 +148,50 @@ def test_crafted_models_are_refused_when_they_are_loaded(kind, change, originals
         header_of("this", "meaning_", "run"),
         lambda header, arrays: arrays.update(codebook=arrays["codebook"][:, :9]),
     ],
+}
+CHECKPOINTS = {
+    "multipliers' has entries out of their range": array_of("master/multipliers", -7.0),
+    "channels' has entries out of their range": array_of("master/models/x/channels", 10**9),
+    "more or fewer terms": array_of("master/models/x/sizes", 1),
+    "not in order": array_of("master/numbers", 0),
+    "products of a cut twice": array_of("master/known_cuts", 1),
+    "its objective is not that of its weights": array_of("master/weights", 3.0),
+    "a column twice": array_of("columns/live", 0),
+    "its channel is 5": header_of(5, "columns", 0, 1, 0, 1),
+    "its learner is 1000": header_of(1000, "columns", 0, 1, 0, 0),
+    "columns that it does not have": (
+        lambda header, arrays: arrays.update({"columns/live": arrays["columns/live"] + 10**6})
+    ),
+    "KeyError": header_of("z", "columns", 0, 0),
+    "columns that it does not hold": array_of("stage_numbers", 1000),
+    "lacks the array 'master/idle'": without("master/idle"),
+    "bound is not that of its last round": header_of(1e9, "bound"),
+    "its bound is": bounds_up,
+    "its risk is not that of its weights": header_of(1e9, "master", "risk"),
+    "its step is": header_of(-1.0, "master", "step"),
+    "its exhausted is": header_of("x", "exhausted"),
+    "shape": header_of([], "history"),
+    "its feature is": header_of(10**9, "learners", "x", 0, 0),
+    "its bin is": header_of(10**9, "learners", "x", 0, 4),
+    "none of these features": header_of(0.5, "learners", "x", 0, 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        *((kind, change, "") for kind, changes in CRAFTED.items() for change in changes),
+        *(("checkpoint", change, message) for message, change in CHECKPOINTS.items()),
+    ],
 )
-def test_crafted_segmenters_are_refused_when_they_are_loaded(change, originals, tmp_path):
-    (tmp_path / "m").write_bytes(originals.of("segmenter")[0]["file"])
-    crafted(tmp_path / "m", change)
-    with pytest.raises(
-        ModelFileError, match=r"m is not a structboost segmenter, or is damaged \(.*train the model"
-    ):
-        Segmenter.load(tmp_path / "m")
+def test_crafted_files_are_refused_when_they_are_loaded(kind, change, message, originals, tmp_path):
+    """The checksum is right, and what the file says is not."""
+    originals.copy(kind, tmp_path)
+    crafted(tmp_path / "file", change)
+    remedy = "remove it, or give another path" if message else "train the model again"
+    with pytest.raises((ModelFileError, CheckpointError), match=f"file .*{message}.*{remedy}"):
+        KINDS[kind].use(tmp_path)
 
 
 def test_deep_headers_are_refused(saved, tmp_path):

@@ -70,27 +70,41 @@ NO_INPUTS = {
 _VECTORS = {"too long": [0, 1, 0, 1, 0], "too short": [0], "fractions": [0.5, 1.0, 0.0, 1.0]}
 
 
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)
+def _drawn(n, *shape):
+    """A generator and ``n`` arrays of it."""
+    rng = np.random.default_rng(0)
+    return rng, [rng.normal(size=shape) for _ in range(n)]
 
 
-def _table(task: Task, outputs: list[Any], wrong: dict[str, Any], n: int = 40) -> TaskProblem:
-    rng = _rng()
-    X = rng.normal(size=(n, 3))
-    places = (X[:, 0] + rng.normal(size=n) > 0).astype(int) + (X[:, 1] > 1)
-    return TaskProblem(task, list(X), [outputs[k % len(outputs)] for k in places], wrong)
+def _table(n, task, outputs, wrong):
+    rng, X = _drawn(n, 3)
+    places = [int(x[0] + rng.normal() > 0) + int(x[1] > 1) for x in X]
+    return TaskProblem(task, X, [outputs[k % len(outputs)] for k in places], wrong)
 
 
-def _chain(n: int) -> TaskProblem:
-    rng = _rng()
-    X = [rng.normal(size=(4, 2)) for _ in range(n)]
-    Y = [(x[:, 0] + rng.normal(size=4) > 0).astype(int) for x in X]
-    return TaskProblem(ChainTask(2), X, Y, {**_VECTORS, "out of range": [0, 1, 2, 0]})
+def _four_labels(n, task, form=np.asarray, truth=np.asarray):
+    """Labels of the tokens, nodes or superpixels that are made of a table of four rows."""
+    rng, tables = _drawn(n, 4, 2)
+    Y = [truth((rows[:, 0] + rng.normal(size=4) > 0).astype(int)) for rows in tables]
+    wrong = {**_VECTORS, "out of range": [0, 1, 2, 0]}
+    return TaskProblem(task, [form(rows) for rows in tables], Y, wrong)
 
 
-def _segments(n: int) -> TaskProblem:
-    rng = _rng()
-    X = [rng.normal(size=(4, 2)) for _ in range(n)]
+def _graph(rows):
+    return GraphInput(rows, np.array([[0, 1], [1, 2], [2, 3]]))
+
+
+def _superpixels(rows):
+    potentials = np.stack((rows, rows[::-1]), axis=1)
+    return SuperpixelGraph(potentials, np.array([[0, 1], [1, 2]]), np.ones((2, 1)))
+
+
+def _areas(labels):
+    return TrueLabels(labels, np.full(4, 0.25))
+
+
+def _segments(n):
+    _, X = _drawn(n, 4, 2)
     Y = [np.array([(0, 2, int(x[0, 0] > 0)), (2, 4, int(x[2, 0] > 0))]) for x in X]
     wrong = {
         "a gap": [(0, 1, 0), (2, 4, 0)],
@@ -102,30 +116,8 @@ def _segments(n: int) -> TaskProblem:
     return TaskProblem(SegmentTask(2, 3), X, Y, wrong)
 
 
-def _graph(n: int, **parameters: Any) -> TaskProblem:
-    rng = _rng()
-    X = [GraphInput(rng.normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3]])) for _ in range(n)]
-    Y = [(x.nodes[:, 0] + rng.normal(size=4) > 0).astype(int) for x in X]
-    wrong = {**_VECTORS, "out of range": [0, 1, 2, 0]}
-    return TaskProblem(GraphTask(2, **parameters), X, Y, wrong)
-
-
-def _superpixels(n: int, *, areas: bool = False, pairwise: bool = True) -> TaskProblem:
-    rng = _rng()
-    X = [
-        SuperpixelGraph(rng.normal(size=(4, 2, 2)), np.array([[0, 1], [1, 2]]), np.ones((2, 1)))
-        for _ in range(n)
-    ]
-    Y: list[Any] = [(x.potentials[:, 0, 0] + rng.normal(size=4) > 0).astype(int) for x in X]
-    if areas:
-        Y = [TrueLabels(y, np.full(4, 0.25)) for y in Y]
-    wrong = {**_VECTORS, "out of range": [0, 1, 2, 0]}
-    return TaskProblem(SuperpixelCRFTask(2, pairwise=pairwise), X, Y, wrong)
-
-
-def _matching(n: int, *, unmatched: bool = False) -> TaskProblem:
-    rng = _rng()
-    X = [rng.normal(size=(4, 4, 2)) for _ in range(n)]
+def _matching(n, *, unmatched):
+    rng, X = _drawn(n, 4, 4, 2)
     Y = [rng.permutation(4) for _ in X]
     for x, y in zip(X, Y, strict=True):
         x[np.arange(4), y, 0] += 1.0
@@ -138,19 +130,18 @@ def _matching(n: int, *, unmatched: bool = False) -> TaskProblem:
     return TaskProblem(MatchingTask(unmatched=unmatched), X, Y, wrong)
 
 
-def _candidates(n: int) -> TaskProblem:
-    rng = _rng()
+def _candidates(n):
+    rng, tables = _drawn(n, 4, 2)
     pairs = np.array([(0, 0), (0, 1), (1, 1), (2, 2)])
-    X = [CandidatePairs(3, 3, pairs, rng.normal(size=(4, 2))) for _ in range(n)]
+    X = [CandidatePairs(3, 3, pairs, table) for table in tables]
     Y = [np.array([0, 1, 2 if rng.random() > 0.5 else -1]) for _ in X]
     wrong = {"no candidate": [2, 1, 0], "too long": [0, 1, 2, 3], "repeated": [1, 1, 2]}
     return TaskProblem(MatchingTask(unmatched=True), X, Y, wrong)
 
 
-def _trees(n: int) -> TaskProblem:
-    rng = _rng()
-    X = [rng.normal(size=(4, 4, 2)) for _ in range(n)]
-    Y = [np.array([-1, 0, int(rng.integers(0, 2)), int(rng.integers(0, 3))]) for _ in X]
+def _trees(n):
+    rng, X = _drawn(n, 4, 4, 2)
+    Y = [np.array([-1, 0, *rng.integers(0, (2, 3))]) for _ in X]
     wrong = {
         "a cycle": [-1, 2, 1, 0],
         "a loop": [-1, 0, 2, 0],
@@ -164,18 +155,17 @@ def _trees(n: int) -> TaskProblem:
     return TaskProblem(SpanningTreeTask(), X, Y, wrong)
 
 
-def _ranking(n: int, loss: str = "pairs") -> TaskProblem:
-    rng = _rng()
-    X = [rng.normal(size=(4, 2)) for _ in range(n)]
+def _ranking(n, loss):
+    _, X = _drawn(n, 4, 2)
     Y = [np.array([1, 0, 0, int(x[3, 0] > 0)]) for x in X]
     wrong = {"too long": [0, 1, 0, 1, 0], "too short": [0], "NaN inside": [0.0, np.nan, 1.0, 0.0]}
     return TaskProblem(RankingTask(loss), X, Y, wrong)
 
 
-def _boxes(n: int) -> TaskProblem:
-    rng = _rng()
+def _boxes(n):
+    rng, tables = _drawn(n, 4, 2)
     boxes = np.array([(0, 0, 2, 2), (1, 0, 2, 2), (5, 5, 2, 2), (1, 1, 3, 3)], float)
-    X = [BoxTable(boxes, rng.normal(size=(4, 2))) for _ in range(n)]
+    X = [BoxTable(boxes, table) for table in tables]
     Y = [chosen(x, int(np.argmax(x.table[:, 0] + rng.normal(size=4)))) for x in X]
     wrong = {
         "out of range": Y[0]._replace(place=9),
@@ -187,43 +177,42 @@ def _boxes(n: int) -> TaskProblem:
     return TaskProblem(BoxOverlapTask(), X, Y, wrong)
 
 
-def task_problems(n: int = 40) -> dict[str, TaskProblem]:
+def task_problems(n=40):
     """Make a problem of ``n`` examples of every task, by name."""
     word = np.array([[1, -1], [-1, 1], [1, 1]])
     labels = {
         "out of range": 3, "below": -1, "a fraction": 0.5, "too long": [0, 1], "infinite": np.inf
     }  # fmt: skip
-    sets = {
-        **{name: value for name, value in _VECTORS.items() if name != "too short"},
-        "too short": [0, 1],
-        "out of range": [0, 1, 2],
-    }
-    of_three = [np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([1, 0, 0])]
-    closed = [np.array([1, 0, 0]), np.array([1, 1, 0]), np.array([1, 1, 1])]
-    return {
-        "binary": _table(BinaryTask(), [-1, 1], {**labels, "below": -2, "zero": 0}, n),
-        "multiclass": _table(MulticlassTask(3), [0, 1, 2], labels, n),
-        "coded": _table(CodedTask(word), [0, 1, 2], labels, n),
-        "taxonomy": _table(TaxonomyTask({"a": [0, 1], 2: None}), [0, 1, 2], labels, n),
-        "enumerated": _table(
-            EnumeratedTask(["p", "q"], [[1], [-1]]), ["p", "q"], {"unknown": "r", "list": [1]}, n
+    sets = {**_VECTORS, "too short": [0, 1], "out of range": [0, 1, 2]}
+    of_three = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 0]])
+    closed = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    three = [0, 1, 2]
+    tables = {
+        "binary": (BinaryTask(), [-1, 1], {**labels, "below": -2, "zero": 0}),
+        "multiclass": (MulticlassTask(3), three, labels),
+        "coded": (CodedTask(word), three, labels),
+        "taxonomy": (TaxonomyTask({"a": [0, 1], 2: None}), three, labels),
+        "enumerated": (
+            EnumeratedTask(["p", "q"], [[1], [-1]]), ["p", "q"], {"unknown": "r", "list": [1]}
         ),
-        "label sets": _table(MultiLabelTask(3), of_three, sets, n),
-        "label pairs": _table(MultiLabelTask(3, "f1", pairs=True), of_three, sets, n),
-        "hierarchy": _table(
-            HierarchicalMultiLabelTask(3, [(0, 1), (1, 2)]), closed, {**sets, "open": [0, 1, 0]}, n
+        "label sets": (MultiLabelTask(3), of_three, sets),
+        "label pairs": (MultiLabelTask(3, "f1", pairs=True), of_three, sets),
+        "hierarchy": (
+            HierarchicalMultiLabelTask(3, [(0, 1), (1, 2)]), closed, {**sets, "open": [0, 1, 0]}
         ),
-        "ranking": _ranking(n),
+    }  # fmt: skip
+    return {name: _table(n, *parts) for name, parts in tables.items()} | {
+        "ranking": _ranking(n, "pairs"),
         "ndcg": _ranking(n, "ndcg"),
         "boxes": _boxes(n),
-        "chain": _chain(n),
+        "chain": _four_labels(n, ChainTask(2)),
         "segments": _segments(n),
-        "graph": _graph(n),
-        "exact graph": _graph(n, exact=True),
-        "superpixels": _superpixels(n),
-        "areas": _superpixels(n, areas=True),
-        "lone superpixels": _superpixels(n, pairwise=False),
-        "matching": _matching(n),
+        "graph": _four_labels(n, GraphTask(2), _graph),
+        "exact graph": _four_labels(n, GraphTask(2, exact=True), _graph),
+        "superpixels": _four_labels(n, SuperpixelCRFTask(2), _superpixels),
+        "areas": _four_labels(n, SuperpixelCRFTask(2), _superpixels, _areas),
+        "lone superpixels": _four_labels(n, SuperpixelCRFTask(2, pairwise=False), _superpixels),
+        "matching": _matching(n, unmatched=False),
         "unmatched": _matching(n, unmatched=True),
         "candidates": _candidates(n),
         "trees": _trees(n),

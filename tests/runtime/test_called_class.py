@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -27,22 +27,23 @@ from structboost.objectives import Formulation
 from structboost.runtime import called_class
 from structboost.runtime.called_class import Described, parameters_of
 
-X = np.random.default_rng(0).normal(size=(120, 3))
-Y = X[:, 0] > 0
-
 
 def public_classes():
+    """Classes of ours that are there for users, by name."""
     packages = ["structboost", *(f"structboost.{name}" for name in structboost._PACKAGES)]
     for module in map(import_module, packages):
-        for name in module.__all__:
-            value = getattr(module, name)
+        for value in map(partial(getattr, module), module.__all__):
             is_ours = inspect.isclass(value) and value.__module__.startswith("structboost")
-            is_plain = not (inspect.isabstract(value) or getattr(value, "_is_protocol", False))
-            if is_ours and is_plain and not issubclass(value, Exception):
+            if is_ours and not getattr(value, "_is_protocol", False):
                 yield value.__name__, value
 
 
-CLASSES = dict(sorted(public_classes()))  # workers of the tests must agree on the order
+PUBLIC = dict(sorted(public_classes()))  # workers of the tests must agree on the order
+CLASSES = {
+    name: value
+    for name, value in PUBLIC.items()
+    if not inspect.isabstract(value) and not issubclass(value, Exception)
+}
 FACES = {name: cls for name, cls in CLASSES.items() if hasattr(cls, "set_params")}
 FACES = {name: FACES[name] for name in sorted(FACES.keys() - structboost.objectives.__all__)}
 
@@ -117,39 +118,15 @@ def test_no_name_of_the_table_is_a_parameter_of_a_face_that_gets_advice_on_it():
         assert not (advised | {*called_class._TARGETS} - {"loss"}) & names, name
 
 
-PACKAGES = [
-    structboost,
-    *(
-        importlib.import_module(f"structboost.{name}")
-        for name in (
-            "contract", "decisions", "errors", "files", "inference", "objectives",
-            "segmentation", "selection", "tasks", "tracking", "learners", "training",
-        )
-    ),
-]  # fmt: skip
-PUBLIC = {
-    value
-    for package in PACKAGES
-    for name in dir(package)
-    if not name.startswith("_")
-    and inspect.isclass(value := getattr(package, name))
-    and value.__module__.startswith("structboost")
-}
 rng = np.random.default_rng(0)
 PAIRS = rng.normal(size=(60, 2))
 SIDES = (PAIRS[:, 0] > 0).astype(int)
 
 
 def test_no_public_class_has_the_repr_of_an_address():
-    bare = [
-        cls.__name__
-        for cls in PUBLIC
-        # Protocols and capabilities are never instances, and others describe what they hold.
-        if cls.__repr__ is object.__repr__
-        and not getattr(cls, "_is_protocol", False)
-        and Capability not in cls.__bases__
-    ]
-    assert not bare
+    # Capabilities are never instances, and others describe what they hold.
+    bare = {name for name, value in PUBLIC.items() if value.__repr__ is object.__repr__}
+    assert all(Capability in PUBLIC[name].__bases__ for name in bare), bare
 
 
 @pytest.mark.parametrize(
@@ -184,30 +161,31 @@ def test_classes_of_users_are_written_as_their_calls_and_what_fails_is_left_out(
     assert repr(Described()) == "Described()"
 
 
-def faces():
-    return [
+def takes_three(record, trainer, more):
+    raise AssertionError
+
+
+def broken(record, trainer, more=None):
+    raise TypeError("an error of the callback")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("face", "inputs", "y"),
+    [
         (StructBoostClassifier(max_iter=2), PAIRS, SIDES),
         (StructBoostClassifier(objective="hinge", C=10, max_iter=2), PAIRS, SIDES),
         (StructBoostMultiLabelClassifier(max_iter=2), PAIRS, np.eye(2, dtype=int)[SIDES]),
         (StructBoostTagger(max_iter=2), [PAIRS[:30], PAIRS[30:]], [SIDES[:30], SIDES[30:]]),
-    ]
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("face", "inputs", "y"), faces(), ids=lambda value: type(value).__name__)
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_callbacks_may_print_what_they_get_and_others_are_refused(face, inputs, y, capsys):
     face.set_params(callbacks=[print]).fit(inputs, y)
     lines = capsys.readouterr().out.splitlines()
     assert "{'round': 1, " in lines[0]
     assert "StructBoost(" in lines[0]
     assert lines[0].endswith("# after round 1")
-
-    def takes_three(record, trainer, more):
-        raise AssertionError
-
-    def broken(record, trainer, more=None):
-        raise TypeError("an error of the callback")
-
     for callbacks, message in (
         ([lambda record: True], r"^callbacks\[0\] is .* cannot be called as callback\(record, tr"),
         ([print, takes_three], r"^callbacks\[1\] is .* cannot be called .* Give"),

@@ -165,25 +165,15 @@ assert listeners == ["Compilations"], listeners
 
 
 @pytest.mark.slow
-def test_numba_is_used_only_through_compiled():
-    for module, tree in modules().items():
-        imported = [
-            name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-            for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
-        ]
-        of_numba = any(name.split(".")[0] in ("numba", "llvmlite") for name in imported)
-        assert module.startswith("structboost.runtime.") or not of_numba, module
-
-
-@pytest.mark.slow
-def test_compiled_functions_take_at_most_ten_arguments():
+def test_numba_is_used_only_through_compiled_functions_of_at_most_ten_arguments():
     for module, tree in modules().items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                is_compiled = any("compiled" in ast.unparse(by) for by in node.decorator_list)
-                assert not is_compiled or len(node.args.args) <= 10, f"{module}.{node.name}"
+            if is_compiled(node):
+                assert len(node.args.args) <= 10, f"{module}.{node.name}"
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+                of_numba = {"numba", "llvmlite"} & {name.split(".")[0] for name in names}
+                assert module.startswith("structboost.runtime.") or not of_numba, module
 
 
 # -- where neither the package nor the home can be written ---------------------------------------

@@ -23,6 +23,8 @@ from structboost.objectives import Exponential, OneSlack
 from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted, uninterrupted
 from structboost.tracking import StructBoostTracker
+from tests.helpers.broken_calls import at_calls
+from tests.helpers.engine_tasks import PressingTask
 from tests.helpers.interruptions import ENDS, interrupted_run, noisy
 
 pytestmark = pytest.mark.skipif(
@@ -51,29 +53,23 @@ def _handler_is_put_back():
 # -- when it is raised ---------------------------------------------------------------------------
 
 
-def test_ctrl_c_waits_until_all_is_consistent():
-    seen = []
-    with deferred_interrupts(grace=None):
-        raise_if_interrupted()
-        press()
-        seen.append("went on")
-        with pytest.raises(KeyboardInterrupt):
-            raise_if_interrupted()
-        raise_if_interrupted()
-    assert seen
-
-
-def test_pending_ctrl_c_is_raised_at_the_end_of_the_block():
+def test_ctrl_c_waits_until_all_is_consistent_or_the_end_of_the_block():
     seen = []
 
     @deferred_interrupts(grace=None)
-    def work():
+    def work(is_consistent):
+        raise_if_interrupted()
         press()
-        seen.append("finished")
+        seen.append("went on")
+        if is_consistent:
+            with pytest.raises(KeyboardInterrupt):
+                raise_if_interrupted()
+            raise_if_interrupted()
 
+    work(True)
     with pytest.raises(KeyboardInterrupt):
-        work()
-    assert seen == ["finished"]
+        work(False)
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("is_noticed", [False, True])
@@ -186,34 +182,17 @@ def trainer_of(name):
     )
 
 
-class Interrupting:
-    """KeyboardInterrupt is raised at a call into the package; without ``at`` calls are counted."""
-
-    def __init__(self, at=None):
-        self.at, self.n_calls = at, 0
-
-    def __enter__(self):
-        sys.setprofile(self._look)
-        return self
-
-    def __exit__(self, *_):
-        sys.setprofile(None)
-
-    def _look(self, frame, event, _):
-        if event == "call" and "structboost" in frame.f_code.co_filename:
-            self.n_calls += 1
-            if self.n_calls == self.at:
-                sys.setprofile(None)
-                raise KeyboardInterrupt
-
-
 @cache
 def whole_fit(name):
     X, y = noisy(n_classes=3, n=40)
     trainer = trainer_of(name).fit(X, y)
-    with Interrupting() as counter:
+    with at_calls() as count:
         trainer_of(name).fit(X, y)
-    return X, y, trainer, counter.n_calls
+    return X, y, trainer, count[0]
+
+
+def interrupt():
+    raise KeyboardInterrupt
 
 
 @pytest.mark.slow
@@ -227,38 +206,32 @@ def test_an_interrupt_at_any_call_leaves_the_last_whole_round_or_nothing(name, d
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with Interrupting(data.draw(st.integers(1, n_calls))):
+            with at_calls([data.draw(st.integers(0, n_calls - 1))], interrupt):
                 trainer.fit(X, y)
         except KeyboardInterrupt:
             # While nothing was trained yet, or what was trained is taken over; after that the model
             # is whole.
             if not hasattr(trainer, "model_"):
                 return
-    n_rounds = len(trainer.history_)
-    assert trainer.interrupted_ == any(
-        issubclass(warning.category, InterruptedFitWarning) for warning in caught
-    )
-    expected = whole.model_.at_stage(n_rounds - 1)
+    last = len(trainer.history_) - 1
+    assert trainer.interrupted_ == (InterruptedFitWarning in [told.category for told in caught])
+    expected = whole.model_.at_stage(last)
     np.testing.assert_allclose(trainer.model_.scores(X), expected.scores(X), atol=1e-9)
-    assert (
-        trainer.objective_
-        == trainer.history_[-1]["primal"]
-        == whole.history_[n_rounds - 1]["primal"]
-    )
-    assert trainer.model_.n_stages == n_rounds
+    assert trainer.objective_ == trainer.history_[-1]["primal"] == whole.history_[last]["primal"]
+    assert trainer.model_.n_stages == last + 1
     assert len(trainer.predict(X)) == len(X)
 
 
 def test_a_path_that_is_interrupted_keeps_the_models_before():
     X, y = noisy(n_classes=3, n=40)
-    fitted = []
+    rounds = []
 
-    def interrupt(record, trainer):
-        fitted.append(record)
-        if len(fitted) == 4:
+    def fourth(record, trainer):
+        rounds.append(record)
+        if len(rounds) == 4:
             raise KeyboardInterrupt
 
-    trainer = StructBoost(MulticlassTask(3), C=1.0, tol=0.0, max_rounds=3, callbacks=[interrupt])
+    trainer = StructBoost(MulticlassTask(3), C=1.0, tol=0.0, max_rounds=3, callbacks=[fourth])
     with pytest.warns(InterruptedFitWarning, match="1 round;"):
         path = trainer.path(X, y, [10.0, 20.0, 40.0])
     assert [(len(one.history_), one.interrupted_) for one in path] == [(3, False), (1, True)]
@@ -297,22 +270,6 @@ def test_ctrl_c_in_the_last_fit_with_a_chosen_C_gives_one_warning():
         trainer.fit(X + 3.0 * np.eye(3)[y].repeat(4, axis=1)[:, :10], y)
     assert [str(one.message)[:39] for one in told] == ["Training was interrupted after 2 rounds"]
     assert (trainer.interrupted_, trainer.ending_) == (True, "interrupted")
-
-
-class PressingTask(MulticlassTask):
-    """Somebody presses Ctrl-C during a pass over the examples."""
-
-    separates_in_batches = True
-
-    def __init__(self, n_classes, at):
-        super().__init__(n_classes)
-        self.passes, self.at = 0, at
-
-    def separate(self, X, Y, scores):
-        self.passes += 1
-        if self.passes == self.at:
-            press()
-        return super().separate(X, Y, scores)
 
 
 @pytest.mark.parametrize(("Trainer", "at"), [(StructBoost, 40), (StructuredSVM, 4)])

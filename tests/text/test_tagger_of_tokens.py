@@ -346,7 +346,7 @@ def test_a_pipeline_passes_documents(trained):
     ],
 )
 def test_unusable_folds_and_documents_raise_with_a_remedy(folds, documents, match):
-    tagger = TwoStageTagger(Recorder(C=1.0), folds)
+    tagger = TwoStageTagger(Recorder(C=1.0), folds=folds)
     with pytest.raises(ValueError, match=match):
         tagger.fit([[{"word[0]": "a"}]] * 4, [["O"]] * 4, documents=documents)
 
