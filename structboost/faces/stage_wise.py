@@ -18,7 +18,7 @@ from structboost.learners.tree import TreeFamily
 from structboost.objectives.base import formulation_of
 from structboost.progress import Progress
 from structboost.tasks.base import has_contradictions
-from structboost.training.boosting import AUTO, StructBoost, run_without_model
+from structboost.training.boosting import AUTO, StructBoost, loop_without_model
 from structboost.training.held_out_runs import (
     EARLY,
     HeldOutRun,
@@ -26,7 +26,6 @@ from structboost.training.held_out_runs import (
     ends_early,
     fitted_factor,
 )
-from structboost.training.loop import Loop
 from structboost.validation import checked_whole_number, is_same, is_text, rows_of
 
 # The fractions of the features that a node may split.
@@ -173,17 +172,12 @@ def _loss_of_left_out(
     sample_weight: Any,
 ) -> float | None:
     """Return the loss of the rows that the rounds of a short fit left out."""
-    losses: list[float | None] = []
-
-    def run(loop: Loop) -> None:
-        loop.run()
-        temperature = loop.temperature()
-        losses.append(None if temperature is None else temperature.loss)
-
     short = replace(settings, learning_rate=_RATE_OF_TRIAL, max_rounds=_ROUNDS_OF_TRIAL)
     trainer = trainer_of(short)
-    run_without_model(trainer, *some_examples(*examples, sample_weight, _MOST_TRIED), run)
-    return losses[0]
+    with loop_without_model(trainer, *some_examples(*examples, sample_weight, _MOST_TRIED)) as loop:
+        loop.run()
+        temperature = loop.temperature()
+    return None if temperature is None else temperature.loss
 
 
 def constant_loss(Y: Any, weights: Any) -> float:

@@ -104,7 +104,7 @@ def fitted_temperature(
         best = float(minimum.x)
         return Temperature(math.exp(best), loss(math.exp(best)))
     at = min(max(math.log(start), _LOWEST), _HIGHEST)
-    left, here, right = (penalised(at + step) for step in (-_STEP, 0.0, _STEP))
+    left, here, right = penalised(at - _STEP), penalised(at), penalised(at + _STEP)
     while min(left, right) < here and _LOWEST < at < _HIGHEST:
         step = _STEP if right < left else -_STEP
         at += step

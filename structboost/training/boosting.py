@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
@@ -510,15 +510,11 @@ def _fit(
             warn_of_empty_models(empty)
 
 
-@deferred_interrupts()
-def run_without_model(
-    trainer: StructBoost,
-    X: Examples,
-    Y: Examples,
-    sample_weight: Any,
-    run: Callable[[Loop], None],
-) -> None:
-    """Set up the loop of a fit whose model nobody needs, and hand it to ``run``.
+@contextmanager
+def loop_without_model(
+    trainer: StructBoost, X: Examples, Y: Examples, sample_weight: Any
+) -> Iterator[Loop]:
+    """Set up the loop of a fit whose model nobody needs.
 
     Raises
     ------
@@ -527,10 +523,10 @@ def run_without_model(
     """
     plan = trainer._plan()
     plan.check([plan.C])
-    with one_blas_thread(), ExitStack() as resources:
+    with deferred_interrupts(), one_blas_thread(), ExitStack() as resources:
         loop = Loop.start(plan.suited([plan.C], X), X, Y, sample_weight, resources)
         loop.is_trial = True
-        run(loop)
+        yield loop
     if loop.state.interrupted:
         raise KeyboardInterrupt
 

@@ -115,7 +115,10 @@ class _LocalWorkers(Workers):
         calls = [getattr(shard, method) for shard in self._shards]
         if self._pool is not None:
             return list(self._pool.map(lambda call, last: call(*arguments, *last), calls, ends))
-        return [call(*arguments, *last) for call, last in zip(calls, ends, strict=True)]
+        results = []
+        for call, last in zip(calls, ends, strict=True):
+            results.append(call(*arguments, *last))
+        return results
 
     @override
     def close(self) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.objectives.master import LearnsFromHeldOut, Temperature, fitted_temperature
-from structboost.training.boosting import StructBoost, run_without_model
-from structboost.training.loop import Loop
+from structboost.training.boosting import StructBoost, loop_without_model
 
 # Rounds between two looks at held-out examples.
 _LOOK = 20
@@ -79,7 +78,7 @@ class HeldOutRun:
         held = np.flatnonzero(held_weights)
         looks: list[Look] = []
 
-        def run(loop: Loop) -> None:
+        with loop_without_model(trainer, *examples, weights) as loop:
             most, state, booster = loop.plan.max_rounds, loop.state, loop.weighted
             assert isinstance(booster, LearnsFromHeldOut)
             while not (state.done or state.interrupted) and len(state.history) < most:
@@ -93,7 +92,6 @@ class HeldOutRun:
                     looks.clear()
                 looks.append(look)
 
-        run_without_model(trainer, *examples, weights, run)
         return cls(held_weights[held], looks)
 
     @property

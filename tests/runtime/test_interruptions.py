@@ -242,7 +242,7 @@ def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed,
     X, y = noisy(n_classes=3, n=120)
     model = StructBoostClassifier(max_iter=2).fit(X, y)
     before = dict(vars(model))
-    tried = stage_wise.run_without_model
+    tried = stage_wise.loop_without_model
 
     def pressed(*args):
         if not is_pressed:
@@ -250,7 +250,7 @@ def test_ctrl_c_while_features_are_tried_says_that_there_is_no_model(is_pressed,
         press()
         return tried(*args)
 
-    monkeypatch.setattr(stage_wise, "run_without_model", pressed)
+    monkeypatch.setattr(stage_wise, "loop_without_model", pressed)
     words = r"fit was interrupted before it had a model; the object is as it was before fit\."
     with pytest.raises(KeyboardInterrupt, match=words if is_pressed else "^of the user$"):
         model.fit(X, y)
