@@ -36,15 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # callers of `main` may want other warnings
         warnings.showwarning = _show_warning
+    name = ["structboost", *words[:1]]
     try:
-        options = _parse(_with_minus(words))
-    except KeyboardInterrupt:  # modules are imported for seconds
-        _print_line(argparse.Namespace(command=words[0] if words else None), "interrupted.")
-        return INTERRUPTED
-    except MissingExtraError as error:
-        _print_line(argparse.Namespace(command=words[0]), str(error))
-        return BAD_INPUT
-    return _exit_code(options)
+        options = _parse(_with_minus(words))  # which imports modules for seconds
+        name += filter(None, [getattr(options, "action", None)])
+        return DONE if options.run(options) else PARTIAL
+    except KeyboardInterrupt as stopped:
+        code, text = INTERRUPTED, str(stopped) or "interrupted."
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
+    # The errors of files and images are ValueErrors.
+    except (ValueError, OSError, MissingExtraError) as error:
+        code, text = BAD_INPUT, str(error)
+    sys.stderr.write(f"{' '.join(name)}: {text}\n")
+    return code
 
 
 def _with_minus(words: Sequence[str]) -> list[str]:
@@ -81,32 +86,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _exit_code(options: argparse.Namespace) -> int:
-    """Run ``options.run`` and return its exit code, with one line for bad input."""
-    try:
-        return DONE if options.run(options) else PARTIAL
-    except KeyboardInterrupt as stopped:
-        _print_line(options, str(stopped) or "interrupted.")
-        return INTERRUPTED
-    except BrokenPipeError:
-        return 128 + signal.SIGPIPE
-    except (
-        ValueError,
-        OSError,
-        MissingExtraError,
-    ) as error:  # the errors of files and images are ValueErrors
-        _print_line(options, str(error))
-        return BAD_INPUT
-
-
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without its line of code."""
     sys.stderr.write(f"structboost: warning: {message}\n")
-
-
-def _print_line(options: argparse.Namespace, text: str) -> None:
-    name = " ".join(filter(None, (options.command, getattr(options, "action", None))))
-    sys.stderr.write(f"structboost {name}: {text}\n")
 
 
 if __name__ == "__main__":

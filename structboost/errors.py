@@ -55,10 +55,11 @@ class TaskError(ValueError):
 
     # Subclasses may have constructors of their own.
     sample: int | None = None
+    _template: str | None = None
 
     def __init__(self, message: str, sample: int | None = None) -> None:
-        super().__init__(_shown(message, sample))
-        self._template, self.sample = message, sample
+        super().__init__()
+        self._show(message, sample)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the template, since by default an exception is copied by its shown message."""
@@ -66,39 +67,35 @@ class TaskError(ValueError):
 
     def place(self, i: int, argument: str) -> None:
         """Name example ``i`` of an argument in a message without one."""
-        template = getattr(self, "_template", None)
-        if template is None:  # a subclass with a constructor of its own
+        template = self._template
+        if template is None:
             return
         if "[{sample}]" not in template:
             name = argument if "[{sample}]" in argument else f"{argument}[{{sample}}]"
             template = f"{name}: {template}"
-        self._template, self.sample = template, i
-        self.args = (_shown(template, i),)
+        self._show(template, i)
 
     def rename(self, name: str) -> None:
         """Put a name into the message, in the place of ``X[...]`` or ``Y[...]`` of the example."""
-        template = getattr(self, "_template", "")
-        self._template = template.replace("X[{sample}]", name).replace("Y[{sample}]", name)
-        self.args = (_shown(self._template, self.sample),)
+        if self._template is not None:
+            template = self._template.replace("X[{sample}]", name).replace("Y[{sample}]", name)
+            self._show(template, self.sample)
 
     def append(self, text: str) -> None:
         """Add words to the message, in which ``{sample}`` stands for the index of the example."""
-        template = getattr(self, "_template", None)
-        if template is not None:
-            self._template = template + text
-            self.args = (_shown(self._template, self.sample),)
+        if self._template is not None:
+            self._show(self._template + text, self.sample)
 
     def renumber(self, index_of: Callable[[int], int]) -> None:
         """Map the index of the example to another one."""
-        if self.sample is not None:
-            self.sample = index_of(self.sample)
-            self.args = (_shown(self._template, self.sample),)
+        if self.sample is not None and self._template is not None:
+            self._show(self._template, index_of(self.sample))
 
-
-def _shown(message: str, sample: int | None) -> str:
-    if sample is None:
-        return message.replace("X[{sample}]", "x").replace("Y[{sample}]", "y")
-    return message.replace("{sample}", str(sample))
+    def _show(self, template: str, sample: int | None) -> None:
+        self._template, self.sample = template, sample
+        if sample is None:
+            template = template.replace("X[{sample}]", "x").replace("Y[{sample}]", "y")
+        self.args = (template.replace("{sample}", str(sample)),)
 
 
 class TooManyOutputsError(TaskError):

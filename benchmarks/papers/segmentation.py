@@ -32,7 +32,6 @@ from structboost.segmentation.descriptors import (
     word_histograms,
 )
 from structboost.segmentation.labelled_folder import read_folder, read_split
-from structboost.segmentation.masks import n_labels_of
 from structboost.segmentation.scribbles import (
     scribble_features,
     scribble_log_probabilities,
@@ -92,8 +91,8 @@ def images(photographs, root, part):
     """A part of a set, described."""
     parts = read_split(root / "split.txt")
     folders = (root / "images", root / "masks")
-    whole = read_folder(*folders, foreground=photographs.foreground).images
-    n_labels = n_labels_of(set().union(*(np.unique(image.mask).tolist() for image in whole)))
+    whole, meaning = read_folder(*folders, foreground=photographs.foreground)
+    n_labels = meaning.n_labels(set().union(*(np.unique(image.values).tolist() for image in whole)))
     read = [image for image in whole if parts.get(image.name) == part]
     shrunk = ReadWhenUsed(read, lambda image: shrink_to(image.image, LONGEST))
     described = [describe(image, N_SEGMENTS) for image in shrunk]
@@ -157,8 +156,8 @@ def potentials(train, test, seed):
 def _crf(settings, graphs, test_graphs, train, test, seed):
     """A CRF at the C of the best mean IoU in a cross-validation on the training images."""
     data = (graphs, train.counts)
-    choice = tuned(*data, settings, CANDIDATES, seed, train.photographs)
-    trainer, seconds = cpu_timed(fit_crf, *data, choice.settings, choice.C, train.photographs)
+    chosen, C, _ = tuned(*data, settings, CANDIDATES, seed, train.photographs)
+    trainer, seconds = cpu_timed(fit_crf, *data, chosen, C, train.photographs)
     model = CRFModel(trainer.model_)
     model.labels_and_costs(test_graphs[0])  # compiled before the clock
     pairs = list(zip(test_graphs, test.drawn, strict=True))
@@ -166,7 +165,7 @@ def _crf(settings, graphs, test_graphs, train, test, seed):
     last = trainer.history_[-1]
     return {
         **_scores(test, labels, (-_signed(model.labels_and_costs(one)[1]) for one in test_graphs)),
-        **{"C": choice.C, "seconds": seconds, "argmax_ms": 1e3 * argmax_seconds / len(labels)},
+        **{"C": C, "seconds": seconds, "argmax_ms": 1e3 * argmax_seconds / len(labels)},
         **{"gap": certified_gap(last), "rounds": last["round"]},
     }
 

@@ -19,7 +19,7 @@ from structboost._typing import AnyArray, FloatArray, PathName
 from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
-from structboost.errors import ModelFileError, TaskError
+from structboost.errors import TaskError
 from structboost.faces.columns import Columns, plain_labels
 from structboost.files.archive import (
     ArchiveFormat,
@@ -330,7 +330,5 @@ FORMAT = ArchiveFormat(
     name="structboost-decisions",
     version=1,
     what="model of PredictThenOptimize",
-    error=ModelFileError,
-    remedy="train the model again, or take another copy of the file",
     schema=_schema,
 )

@@ -33,6 +33,7 @@ from typing import IO, Any, Self
 import numpy as np
 
 from structboost._typing import AnyArray, PathName
+from structboost.errors import ModelFileError
 from structboost.files.atomic_write import checked_target, regular_file, write_whole
 
 
@@ -278,22 +279,22 @@ class ArchiveFormat:
         Version that is written and read.
     what : str
         Kind of file in words, for errors.
-    error : type
-        Exception for a file that is damaged or of another kind.
-    remedy : str
-        Remedy in the message of that exception.
     schema : callable
         ``schema(header, names)`` returns the schema of the arrays, from the header and the names
         in a file.  It raises DamagedFileError, KeyError, TypeError or ValueError if the header is
         damaged.
+    error : type
+        Exception for a file that is damaged or of another kind.
+    remedy : str
+        Remedy in the message of that exception.
     """
 
     name: str
     version: int
     what: str
-    error: type[ValueError]
-    remedy: str
     schema: Callable[[Header, Collection[str]], Schema]
+    error: type[ValueError] = ModelFileError
+    remedy: str = "train the model again, or take another copy of the file"
 
     def write(
         self,

@@ -7,6 +7,7 @@ the neighbour behind.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import stat
@@ -145,6 +146,11 @@ def write_whole(path: PathName, content: bytes) -> None:
     """Write a file whole or not at all."""
     with whole_file(path) as file:
         file.write(content)
+
+
+def write_json(path: PathName, record: Any) -> None:
+    """Write a record of plain values as a file of JSON, whole or not at all."""
+    write_whole(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
 
 
 def _neighbour(target: Path) -> Path:

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from structboost.files.atomic_write import (
     check_outputs,
     check_overwrites_none,
     whole_file,
-    write_whole,
+    write_json,
 )
 from structboost.progress import ProgressLine
 from structboost.segmentation.labelled_folder import LabelledFolder, read_folder, read_split
@@ -100,7 +100,9 @@ def add_arguments(subparsers: Any) -> None:
 
 def _train(options: argparse.Namespace) -> bool:
     """Train and save a model."""
-    _check_outputs(options, "model")
+    check_outputs(
+        {"--model": options.model}, _inputs(options, "images", "masks", "split", "classes")
+    )
     segmenter = Segmenter(C=options.C, longest=options.longest, n_jobs=options.jobs, verbose=1)
     images, segmenter.meaning = _read(
         options, "train", foreground=options.foreground, classes=options.classes
@@ -182,7 +184,7 @@ def _segment_file(
 
 def _evaluate(options: argparse.Namespace) -> bool:
     """Write the scores of predictions."""
-    _check_outputs(options, "json")
+    check_outputs({"--json": options.json}, _inputs(options, "images", "masks", "split", "model"))
     segmenter = Segmenter.load(options.model)
     meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
     images, _ = _read(options, "test", meaning=meaning, n_labels=n_labels)
@@ -202,7 +204,7 @@ def _evaluate(options: argparse.Namespace) -> bool:
     scores = SegmentationScores.of(list(counts.values()))
     by_image = {name: shared(SegmentationScores(counts[name])) for name in counts}
     record = shared(scores) | {"confusion": scores.confusion.tolist(), "by_image": by_image}
-    write_whole(options.json, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+    write_json(options.json, record)
     _print_line(json.dumps(shared(scores), indent=1))
     return True
 
@@ -223,7 +225,7 @@ def _targets(image: Path, options: argparse.Namespace) -> list[Path]:
     return [options.out / f"{image.stem}{ending}" for ending in endings]
 
 
-def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
+def _check_targets(files: list[Path], options: argparse.Namespace) -> None:
     """Raise unless each target belongs to one image, can be written, and overwrites no input."""
     image_of: dict[Path, Path] = {}
     for path in files:
@@ -233,24 +235,18 @@ def _check_targets(files: Sequence[Path], options: argparse.Namespace) -> None:
                 raise OutputError(
                     f"{other} and {path} would both be written to {target.name}; rename one."
                 )
-    read = [*files, *_files_at(options.scribbles), *_files_at(options.model)]
-    check_overwrites_none(image_of, read, "--out")
+    check_overwrites_none(image_of, files + _inputs(options, "scribbles", "model"), "--out")
     check_folder(options.out, "--out")
 
 
-def _check_outputs(options: argparse.Namespace, output: str) -> None:
-    """Raise unless the output can be written, and is no input."""
-    names = {"images", "masks", "split", "classes", "model"} - {output}
-    places = [getattr(options, name, None) for name in names]
-    read = [file for place in places for file in _files_at(place)]
-    check_outputs({f"--{output}": getattr(options, output)}, read)
-
-
-def _files_at(place: Path | None) -> list[Path]:
-    """List the file itself, or the files in the folder."""
-    if place is None or not place.exists():
-        return []
-    return list(place.iterdir()) if place.is_dir() else [place]
+def _inputs(options: argparse.Namespace, *names: str) -> list[Path]:
+    """List the files, and those in the folders, of some options."""
+    files: list[Path] = []
+    for name in names:
+        place = getattr(options, name)
+        if place is not None and place.exists():
+            files += place.iterdir() if place.is_dir() else [place]
+    return files
 
 
 def _print_line(text: str) -> None:

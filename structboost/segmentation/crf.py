@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -78,10 +78,6 @@ class PotentialScale:
         spread = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(spread > 1e-9, spread, 1.0))
 
-    def scaled(self, potentials: AnyArray) -> SingleArray:
-        """Standardise potentials, and clip them at five stds."""
-        return np.clip((potentials - self.mean) / self.spread, -_FAR, _FAR).astype(np.float32)
-
 
 def unary_potentials(
     image: DescribedImage, log_probabilities: FloatArray, *, appearance: bool = True
@@ -137,7 +133,8 @@ def superpixel_graph(
     indicator of each label but the first is added.
     """
     n, _, n_labels = log_probabilities.shape
-    scaled = scale.scaled(unary_potentials(image, log_probabilities, appearance=appearance))
+    unary = unary_potentials(image, log_probabilities, appearance=appearance)
+    scaled = np.clip((unary - scale.mean) / scale.spread, -_FAR, _FAR).astype(np.float32)
     if n_labels == 2:
         scaled = np.concatenate((np.zeros_like(scaled), scaled), axis=1)
     indicators = np.broadcast_to(
@@ -442,23 +439,6 @@ def _linear_and_stumps(
     return UnionFamily([function, StumpFamily(features, response, **settings)])
 
 
-class Tuned(NamedTuple):
-    """Result of a cross-validation.
-
-    Attributes
-    ----------
-    settings : CRFSettings
-        With ``linear_C`` chosen, where it matters.
-    C : float
-    scores : dict of float to float
-        Mean IoU over the pixels of all images for each C that was tried.
-    """
-
-    settings: CRFSettings
-    C: float
-    scores: dict[float, float]
-
-
 def tuned(
     graphs: Sequence[SuperpixelGraph],
     counts: Counts,
@@ -467,7 +447,7 @@ def tuned(
     random_state: int = 0,
     groups: Groups = None,
     report: Callable[[], None] = lambda: None,
-) -> Tuned:
+) -> tuple[CRFSettings, float, dict[float, float]]:
     """Choose C by threefold cross-validation over images.
 
     C of the linear function beside the stumps is chosen first.  Of equal mean IoU the smaller
@@ -478,7 +458,7 @@ def tuned(
     tried = candidates or (CANDIDATES if counts[0].shape[1] == 2 else CANDIDATES_OF_MANY)
     group_of = np.arange(len(graphs)) if groups is None else np.asarray(groups)
     if len(tried) == 1 or len(np.unique(group_of)) < 2:
-        return Tuned(settings, float(tried[0]), {})
+        return settings, float(tried[0]), {}
     fold_of = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
 
     def search(settings: CRFSettings) -> Path:
@@ -522,7 +502,7 @@ def tuned(
         linear = search(replace(settings, learner=SSVM, tol=_LINEAR_TOL))
         settings = replace(settings, linear_C=linear.value)
     path = search(settings)
-    return Tuned(settings, path.value, {record["C"]: record["score"] for record in path.records})
+    return settings, path.value, {record["C"]: record["score"] for record in path.records}
 
 
 def fit_tuned(
@@ -530,10 +510,9 @@ def fit_tuned(
     counts: Counts,
     settings: CRFSettings,
     C: float | None,
-    *,
-    random_state: int = 0,
-    groups: Groups = None,
-    verbose: bool = False,
+    random_state: int,
+    groups: Sequence[int],
+    verbose: bool,
 ) -> tuple[Trainer, float, list[tuple[float, float]]]:
     """Choose C on some of the images by :func:`tuned`, if it is None, and train on all of them.
 
@@ -548,7 +527,6 @@ def fit_tuned(
         Each C that was tried with its mean IoU, ascending; empty where the user set C.
     """
     scores: dict[float, float] = {}
-    groups = range(len(graphs)) if groups is None else groups
     if C is None:
         chosen = images_of_search(groups, random_state)
         with ProgressLine(f"search for C on {len(chosen)} images, fits", None, verbose) as line:

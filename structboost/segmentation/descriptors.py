@@ -41,7 +41,7 @@ from structboost._typing import (
 from structboost.progress import ProgressLine
 from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.compiled import compiled
-from structboost.vision.images import Photograph, ReadWhenUsed, slopes
+from structboost.vision.images import Photograph, ReadWhenUsed, as_grey, slopes
 
 N_ORIENTATIONS = 9
 N_PATTERNS = 10
@@ -86,12 +86,7 @@ def gabor_planes(grey: ByteArray) -> SingleArray:
     return out
 
 
-def integral(planes: SingleArray) -> FloatArray:
-    """Compute integral planes, whose entry (r, c) sums rows below r and columns below c."""
-    return np.asarray(cv2.integral(planes, sdepth=cv2.CV_64F), np.float64)
-
-
-def patch_cells(integrals: FloatArray, centres: FloatArray, size: float, grid: int) -> SingleArray:
+def patch_cells(integrals: AnyArray, centres: FloatArray, size: float, grid: int) -> SingleArray:
     """Average planes over the cells of square patches, shape (n_patches, grid * grid * n_planes).
 
     Patches have sides of ``size`` pixels around their centres, x and y.  Cells outside the image
@@ -281,8 +276,7 @@ _WORD_PATCH = 16
 N_WORDS = 200
 _WORD_REACH = 2  # steps to superpixels whose words count
 _POINTS = 40_000  # number of points from which the codebook is learned
-# Means and stds of eight planes, and six histograms; planes by cells.
-_COLOUR_WIDTH = 2 * 8 + 6 * _COLOUR_BINS
+# Planes by cells.
 _PATCH_WIDTHS = {
     "hog": _GRID**2 * N_ORIENTATIONS,
     "lbp": _GRID**2 * N_PATTERNS,
@@ -290,7 +284,7 @@ _PATCH_WIDTHS = {
 }
 # Features of each group that needs no codebook.
 GROUP_WIDTHS = {
-    "colour": _COLOUR_WIDTH,
+    "colour": 2 * 8 + 6 * _COLOUR_BINS,  # means and stds of eight planes, and six histograms
     **{f"{kind}_{size}": width for kind, width in _PATCH_WIDTHS.items() for size in PATCH_SIZES},
 }
 WORD_WIDTH = _PATCH_WIDTHS["hog"]
@@ -367,15 +361,15 @@ def describe(
         labels = superpixels(image, n_segments)
     else:
         labels = checked_superpixels(own_superpixels(image), image.shape[:2])
-    height, width = labels.shape
     yx = np.indices(labels.shape).transpose(1, 2, 0)
     centres = region_means(labels, yx)[:, ::-1]
-    luv = np.asarray(cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2Luv), np.float32)
-    grey = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
+    rgb, grey = image.astype(np.float32) / 255, as_grey(image)
+    luv = cv2.cvtColor(rgb, cv2.COLOR_RGB2Luv)
+    # Entry (r, c) of an integral plane sums rows below r and columns below c.
     gradients, patterns, energies = (
-        integral(planes(grey)) for planes in (gradient_planes, pattern_planes, gabor_planes)
+        cv2.integral(planes(grey)) for planes in (gradient_planes, pattern_planes, gabor_planes)
     )
-    groups = {"colour": _colour_features(image, luv, labels)}
+    groups = {"colour": _colour_features(rgb, luv, labels)}
     for size in PATCH_SIZES:
         side = size * (max(labels.shape) / _REFERENCE_SIDE)
         groups[f"hog_{size}"] = normalised(patch_cells(gradients, centres, side, _GRID))
@@ -387,7 +381,7 @@ def describe(
     return DescribedImage(
         labels,
         np.bincount(labels.ravel()),
-        ((centres + 0.5) / [width, height]).astype(np.float32),
+        ((centres + 0.5) / labels.shape[::-1]).astype(np.float32),
         region_means(labels, luv).astype(np.float32),
         *adjacency(labels, luv),
         features,
@@ -408,12 +402,10 @@ def _checked_features(values: Any, n: int) -> SingleArray:
     return rows
 
 
-def _colour_features(image: ByteArray, luv: AnyArray, labels: ShortArray) -> AnyArray:
+def _colour_features(rgb: AnyArray, luv: AnyArray, labels: ShortArray) -> AnyArray:
     """Compute means and stds in RGB, LUV and HSV, and histograms in HSV and LUV."""
-    hsv = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)
-    planes = np.concatenate((image / np.float32(255), luv / 100, hsv[:, :, 1:]), axis=2).astype(
-        np.float32
-    )
+    hsv = cv2.cvtColor(rgb, cv2.COLOR_RGB2HSV)
+    planes = np.concatenate((rgb, luv / 100, hsv[:, :, 1:]), axis=2)
     means = region_means(labels, planes)
     stds = np.sqrt(np.maximum(region_means(labels, planes**2) - means**2, 0.0))
     unit = np.dstack((hsv / _HSV_RANGE, luv / _LUV_RANGE + _LUV_SHIFT))
@@ -423,12 +415,11 @@ def _colour_features(image: ByteArray, luv: AnyArray, labels: ShortArray) -> Any
     return np.hstack((means, stds, fractions))
 
 
-def _point_descriptors(labels: ShortArray, gradients: FloatArray) -> tuple[IntArray, ByteArray]:
+def _point_descriptors(labels: ShortArray, gradients: AnyArray) -> tuple[IntArray, ByteArray]:
     """Compute the superpixels of grid points, and gradient histograms around the points."""
-    height, width = labels.shape
     scale = max(labels.shape) / _REFERENCE_SIDE
     step = max(1, round(_WORD_STEP * scale))
-    ys, xs = (np.arange(min(step // 2, size - 1), size, step) for size in (height, width))
+    ys, xs = (np.arange(min(step // 2, size - 1), size, step) for size in labels.shape)
     grid = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
     rows = normalised(patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID))
     descriptors = np.minimum(rows * 512, 255).astype(np.uint8)

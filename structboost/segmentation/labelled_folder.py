@@ -145,7 +145,13 @@ def read_folder(
                 check_hard_edges(mask, file)
             pixels = {*np.unique(mask).tolist()}
             if meaning is not None and not meaning.foreground:
-                _check_values(pixels, meaning, n_labels, file)
+                usual = {*(meaning.classes or range(n_labels)), VOID}
+                if not pixels <= usual:
+                    listed = " and ".join(map(str, meaning.classes)) or f"0..{n_labels - 1}"
+                    raise ImageFileError(
+                        f"{file} holds the values {sorted(pixels - usual)}; the model has {listed} "
+                        f"(and {VOID}, void)."
+                    )
             values |= pixels
             line.step()
     if meaning is None:
@@ -183,16 +189,6 @@ def read_split(path: PathName) -> dict[str, str]:
         if part not in ("train", "test") or parts.setdefault(name, part) != part:
             raise wrong
     return parts
-
-
-def _check_values(values: set[int], meaning: LabelMap, n_labels: int, file: str) -> None:
-    """Raise ImageFileError unless the model has these values."""
-    usual = {*(meaning.classes or range(n_labels)), VOID}
-    if not values <= usual:
-        raise ImageFileError(
-            f"{file} holds the values {sorted(values - usual)}; the model has "
-            f"{' and '.join(map(str, meaning.classes)) or f'0..{n_labels - 1}'} (and {VOID}, void)."
-        )
 
 
 def _pairs(

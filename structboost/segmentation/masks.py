@@ -114,7 +114,16 @@ class LabelMap:
             )
         if self.classes and not self.foreground:
             return len(self.classes)
-        return n_labels_of({*self.labels(np.array([*values], np.uint8)).tolist()})
+        present: set[int] = {*self.labels(np.array([*values], np.uint8)).tolist()} - {VOID}
+        if not present:
+            raise ValueError(
+                f"Every pixel of the masks is void ({VOID}); there is nothing to learn from."
+            )
+        if len(present) < 2:
+            raise ValueError(
+                f"The masks hold the classes {[*present]} only; give at least two to learn from."
+            )
+        return max(present) + 1
 
     def name(self, label: int) -> str:
         """Return the name of a class, or its value where it has none.
@@ -174,23 +183,6 @@ def check_hard_edges(mask: Mask, name: str) -> None:
             f"edges do; threshold it: 255 * (mask > {VOID // 2}). If the values are classes, give "
             "their names (--classes), or meaning=LabelMap() to Segmenter."
         )
-
-
-def n_labels_of(values: set[int]) -> int:
-    """Return the number of classes of masks with these values, at least 2.
-
-    ValueError if all pixels are of one class, or void.
-    """
-    present = sorted(values - {VOID})
-    if not present:
-        raise ValueError(
-            f"Every pixel of the masks is void ({VOID}); there is nothing to learn from."
-        )
-    if len(present) < 2:
-        raise ValueError(
-            f"The masks hold the classes {present} only; give at least two to learn from."
-        )
-    return present[-1] + 1
 
 
 def read_lines(

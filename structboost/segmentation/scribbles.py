@@ -31,6 +31,7 @@ from structboost.runtime.called_class import Described
 from structboost.segmentation.descriptors import (
     DescribedImage,
     adjacency,
+    label_counts,
     region_means,
     squared_distances,
     superpixels,
@@ -65,9 +66,7 @@ def scribbled_labels(
     return _labels_of(_counts_of_strokes(image.labels, scribbles, of_both_kinds))
 
 
-def _counts_of_strokes(
-    labels: ShortArray, scribbles: Mask, of_both_kinds: bool = True
-) -> list[IntArray]:
+def _counts_of_strokes(labels: ShortArray, scribbles: Mask, of_both_kinds: bool = True) -> IntArray:
     """Count the pixels of strokes in each superpixel, of the background and of the object."""
     values = set(np.unique(scribbles).tolist())
     if not values <= {0, OBJECT, BACKGROUND}:
@@ -76,11 +75,10 @@ def _counts_of_strokes(
         )
     if of_both_kinds and not {OBJECT, BACKGROUND} <= values:
         raise ImageFileError("scribbles needs strokes on the object (1) and on the background (2).")
-    n = int(labels.max()) + 1
-    return [np.bincount(labels[scribbles == value], minlength=n) for value in (BACKGROUND, OBJECT)]
+    return label_counts(labels, scribbles, 3).T[[BACKGROUND, OBJECT]]
 
 
-def _labels_of(counts: list[IntArray]) -> IntArray:
+def _labels_of(counts: IntArray) -> IntArray:
     """Return the label of the longer strokes on each superpixel, -1 without any."""
     return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
 
@@ -258,7 +256,7 @@ class StrokeSegmenter(Described):
         pixels = photograph(image, "image")
         small = shrink_to(pixels, self.longest)
         lab = cv2.cvtColor(small.astype(np.float32) / 255, cv2.COLOR_RGB2Lab)
-        lab = np.asarray(cv2.GaussianBlur(lab, (0, 0), _BLUR))
+        lab = cv2.GaussianBlur(lab, (0, 0), _BLUR)
         labels = superpixels(small, self.n_segments)
         edges, boundaries, steps = adjacency(labels, lab)
         colours = region_means(labels, lab)
@@ -307,19 +305,18 @@ def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:
     fixed, strokes = _labels_of(counts), [_fractions(count) for count in counts]
     paths = [np.minimum(_distances(image.paths, fixed == v), 1e12) for v in (0, 1)]
     nearer = (paths[0] - paths[1]) / (np.minimum(paths[0] + paths[1], 1e12) + 1e-9)
-    areas = image.sizes / image.sizes.mean()
-    edges, weights = image.edges, image.weights
+    areas, weights = image.sizes / image.sizes.mean(), image.weights
     models, weight = strokes, _FIRST
-    labels: IntArray = np.zeros(0, np.int64)
+    labels: ByteArray = np.zeros(0, np.uint8)
     for _ in range(_ROUNDS):
         density = [image.kernel @ model + _RARE for model in models]
         colour = np.clip(np.log(density[1] / density[0]), -_MOST_OF_COLOURS, _MOST_OF_COLOURS)
         odds = areas * (weight * colour + _GEODESIC * np.clip(nearer, -1.0, 1.0))
-        nodes = np.column_stack((np.maximum(odds, 0.0), np.maximum(-odds, 0.0)))
+        nodes = np.maximum(np.column_stack((odds, -odds)), 0.0)
         i = np.flatnonzero(fixed >= 0)
         nodes[i, 1 - fixed[i]] += 1.0 + nodes.sum() + weights.sum()
         before = labels
-        labels = min_cut_labels(nodes, edges, weights, weights).astype(np.int64)
+        labels = min_cut_labels(nodes, image.edges, weights, weights).astype(np.uint8)
         if np.array_equal(before, labels):
             break
         weight = 1.0
@@ -327,7 +324,7 @@ def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:
             _STROKES * model + (1 - _STROKES) * _fractions(image.sizes * (labels == v))
             for v, model in enumerate(strokes)
         ]
-    return labels.astype(np.uint8)
+    return labels
 
 
 def _fractions(counts: AnyArray) -> FloatArray:

@@ -26,7 +26,6 @@ from structboost._typing import (
     SingleArray,
     override,
 )
-from structboost.errors import ModelFileError
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
@@ -329,7 +328,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             The probabilities of a pixel sum to 1.
         """
         mask, probabilities, labels = self._segmented(image, scribbles)
-        return mask, resized_mask(probabilities[labels], mask.shape)
+        return mask, probabilities[resized_mask(labels, mask.shape)]
 
     def score(self, images: Sequence[Photograph], masks: Sequence[Mask]) -> float:
         """Return the mean intersection over union of the classes, over all pixels.
@@ -457,7 +456,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         return mask, probabilities, described.labels
 
     def _describing(self) -> Callable[[Photograph], DescribedImage]:
-        features = self.unaries.features if isinstance(self.unaries, OwnUnaries) else None
+        features = getattr(self.unaries, "features", None)
         return partial(
             describe,
             n_segments=self.sizes_[0],
@@ -517,7 +516,5 @@ FORMAT = ArchiveFormat(
     name="structboost-segmenter",
     version=7,  # raise it with every change of the values of the features, too
     what="structboost segmenter",
-    error=ModelFileError,
-    remedy="train the model again, or take another copy of the file",
     schema=_schema,
 )

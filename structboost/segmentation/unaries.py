@@ -221,7 +221,11 @@ def joint_rows(image: DescribedImage, by_group: Mapping[str, AnyArray]) -> Singl
     nearby = [neighbour_means(image, groups["colour"], steps) for steps in _COLOUR_STEPS]
     areas = image.sizes / image.sizes.sum()
     whole = np.concatenate([areas @ groups[group] for group in _OF_THE_IMAGE])
-    blocks = [*groups.values(), place_and_colour(image), *nearby, _on_a_grid(image)]
+    # Nearness to each point of a grid.
+    apart = image.positions.astype(np.float64).T[:, :, None] - (np.arange(_PLACES) + 0.5) / _PLACES
+    x, y = np.exp(-(apart**2) / (2 * _PLACE_WIDTH**2))
+    grid = (x[:, :, None] * y[:, None]).reshape(len(areas), -1)
+    blocks = [*groups.values(), place_and_colour(image), *nearby, grid]
     return np.hstack([*blocks, np.broadcast_to(whole, (len(areas), len(whole)))]).astype(np.float32)
 
 
@@ -241,27 +245,17 @@ def fit_joint(rows: SingleArray, labels: IntArray, n_labels: int) -> JointClassi
     stds = np.concatenate([rows[:, first : first + _BLOCK].std(axis=0) for first in blocks])
     mean, spread = rows.mean(axis=0), np.where(stds > _LEAST_STD, stds, np.float32(1.0))
     classes = np.unique(labels)
-    weights, constants = np.zeros((1, rows.shape[1])), np.zeros(1)
+    weights = np.zeros((len(classes), rows.shape[1]), np.float32)
+    constants = np.zeros(len(classes), np.float32)
     if len(classes) > 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # stopped early: less overfitting
             fitted = LogisticRegression(C=_C, max_iter=_ITERATIONS).fit(
                 _compressed(rows, mean, spread, out=rows), labels
             )
-        weights, constants = fitted.coef_, fitted.intercept_
-    if len(classes) == 2:  # one row, for the second
-        weights, constants = np.vstack((0 * weights, weights)), np.append(0 * constants, constants)
-    return JointClassifier(
-        mean, spread, weights.astype(np.float32), constants.astype(np.float32), classes, n_labels
-    )
-
-
-def _on_a_grid(image: DescribedImage) -> FloatArray:
-    """Compute the nearness of superpixels to each point of a grid, shape (n, 36)."""
-    centres = (np.arange(_PLACES) + 0.5) / _PLACES
-    x, y = image.positions.astype(np.float64).T[:, :, None]
-    near_x, near_y = (np.exp(-((along - centres) ** 2) / (2 * _PLACE_WIDTH**2)) for along in (x, y))
-    return np.asarray((near_x[:, :, None] * near_y[:, None, :]).reshape(image.n_superpixels, -1))
+        n = len(fitted.coef_)  # of two classes the second one has a row
+        weights[-n:], constants[-n:] = fitted.coef_, fitted.intercept_
+    return JointClassifier(mean, spread, weights, constants, classes, n_labels)
 
 
 def _compressed(
@@ -409,10 +403,6 @@ class OwnClassifiers:
         return np.asarray(np.log(probabilities / probabilities.sum(axis=1, keepdims=True)))
 
 
-# Trains on rows, labels and the number of labels.
-_Fit = Callable[..., Any]
-
-
 def fit_unaries(
     images: Sequence[DescribedImage],
     counts: Sequence[IntArray],
@@ -479,7 +469,8 @@ def fit_unaries(
         return drawn
 
     codebook = None
-    fits: dict[str, tuple[_Fit, list[IntArray]]]
+    # Functions that train on rows, labels and the number of labels.
+    fits: dict[str, tuple[Callable[..., Any], list[IntArray]]]
     if isinstance(settings, OwnUnaries):
         fits = {ALL: (partial(_fit_own, settings.classifier), draw(_JOINT_ROWS))}
     else:

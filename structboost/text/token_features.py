@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import Examples, FloatArray, PathName, override
-from structboost.errors import ModelFileError
 from structboost.faces.forms import listed_sequences
 from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part, Schema
 from structboost.runtime.called_class import names_calls
@@ -85,7 +84,6 @@ _FORMAT = ArchiveFormat(
     name="structboost-token-features",
     version=1,
     what="file of TokenFeatures of structboost",
-    error=ModelFileError,
     remedy="fit the features again, or take another copy of the file",
     schema=_schema,
 )
@@ -228,7 +226,9 @@ class TokenFeatures(  # type: ignore[call-arg]
             If a token has no word, lacks a column, or is neither a string nor a dict.  The message
             names it.
         """
-        fitted = self._as_fitted()
+        check_is_fitted(self)
+        # The parameters are those of the fit, whatever was set later.
+        fitted: Self = copy(self).set_params(**self._parameters)
         read = [fitted._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
         text, counts = [words for words, _ in read], self._counts
         # The text of training is counted already.
@@ -265,12 +265,6 @@ class TokenFeatures(  # type: ignore[call-arg]
             loaded._counts = dict(zip(header["words"], rows, strict=True))
             loaded._parameters = loaded.get_params()
         return loaded
-
-    def _as_fitted(self) -> Self:
-        """Return the transformer with the parameters of the fit, whatever was set later."""
-        check_is_fitted(self)
-        fitted: Self = copy(self).set_params(**self._parameters)
-        return fitted
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_parameters")

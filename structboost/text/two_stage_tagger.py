@@ -22,7 +22,7 @@ from structboost._typing import (
     PathName,
     override,
 )
-from structboost.errors import ConstantPredictionWarning, ModelFileError
+from structboost.errors import ConstantPredictionWarning
 from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags
 from structboost.faces.tagger import StructBoostTagger
 from structboost.faces.tokens import tag_indices
@@ -510,7 +510,5 @@ _FORMAT = ArchiveFormat(
     name="structboost-two-stage-tagger",
     version=1,
     what="two-stage tagger of structboost",
-    error=ModelFileError,
-    remedy="train the model again, or take another copy of the file",
     schema=_schema,
 )

@@ -384,7 +384,12 @@ class _Path:
 
     def __init__(self, rows: HeldOutRows, tol: float, seed: Any, refits_leaves: bool) -> None:
         self._rows, self._tol, self._refits_leaves = rows, tol, refits_leaves
-        parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=_strata(rows.labels))
+        # Labels with fewer rows than folds are one stratum, if together they have enough.
+        rare = np.bincount(rows.labels)[rows.labels] < _N_FOLDS
+        strata = np.where(rare, -1, rows.labels)
+        if 0 < rare.sum() < _N_FOLDS:
+            strata[:] = 0
+        parts = shuffled_parts(len(rows.labels), _N_FOLDS, seed, strata=strata)
         self._every = np.arange(len(rows.problem.targets))
         # Rows without a label are in no part that is held out.
         splits = [(np.setdiff1d(self._every, held), held) for _, held in parts]
@@ -489,13 +494,6 @@ def _of_size(path: _Path, n_trees: int) -> tuple[list[_Trial], str, bool]:
     trials = path.measured(best, [path.start] * _N_FOLDS)[-1:]
     ending = "the next model on the path has more" if high_C else "the largest C was tried"
     return trials, f"up to {n_trees} were asked for, and {ending}", True
-
-
-def _strata(labels: IntArray) -> IntArray:
-    """Labels as strata, those with fewer rows than folds as one."""
-    rare = np.bincount(labels)[labels] < _N_FOLDS
-    strata = np.where(rare, -1, labels)
-    return np.zeros_like(labels) if 0 < rare.sum() < _N_FOLDS else strata
 
 
 def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:

@@ -380,8 +380,8 @@ class BoxTracker(Described):
                 )
             self._n_pieces += 1
             seen = view.box_in_frame(match.box)
-            shift = seen[:2] + 0.5 * seen[2:] - self.box[:2] - 0.5 * self.box[2:]
-            is_near = bool(np.hypot(*shift) <= _LOST_RADIUS * size_of(self.box))
+            distance = np.hypot(*(centre_of(seen) - centre_of(self.box)))
+            is_near = bool(distance <= _LOST_RADIUS * size_of(self.box))
             self._recognition.propose(match, seen, is_near=is_near)
 
     def _add(self, planes: Planes, box: FloatArray, shape: tuple[int, ...], *, first: bool) -> None:

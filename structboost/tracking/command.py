@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.files.atomic_write import check_outputs, write_whole
+from structboost.files.atomic_write import check_outputs, write_json, write_whole
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -61,8 +60,7 @@ def add_arguments(subparsers: Any) -> None:
 
 
 def _box(text: str) -> FloatArray:
-    x, y, width, height = map(float, text.split(","))
-    return np.array([x, y, width, height])
+    return np.array(text.split(","), np.float64).reshape(4)
 
 
 def run(options: argparse.Namespace) -> bool:
@@ -112,10 +110,8 @@ def _track(options: argparse.Namespace, truths: Sequence[FloatArray]) -> list[Tr
     progress = ProgressLine("frame", source.frame_count, visible=sys.stderr.isatty())
     announce_compilation()
     warm_up(trackers[0])
-    with ExitStack() as stack:
-        writer = None
-        if options.out is not None:
-            writer = stack.enter_context(VideoWriter(options.out, fps=source.fps or 25.0))
+    fps, path = source.fps or 25.0, options.out
+    with nullcontext() if path is None else VideoWriter(path, fps=fps) as writer:
         tracks = track_objects(trackers, read(), options.box, each=each)
     progress.close()
     if not len(tracks[0]):
@@ -153,12 +149,15 @@ def _write(
     objects: list[dict[str, Any]] = []
     for index, tracked in enumerate(tracks):
         measured = _measures(tracked, truths[index]) if index < len(truths) else None
-        figures = {
-            "mean_overlap": None if measured is None else measured.mean_overlap,
-            "centre_error": None if measured is None else measured.mean_centre_error,
-            "lost_frames": sum(tracked.lost),
-        }
-        objects.append({"object": index + 1, **figures, "frames": frames[index]})
+        objects.append(
+            {
+                "object": index + 1,
+                "mean_overlap": measured and measured.mean_overlap,
+                "centre_error": measured and measured.mean_centre_error,
+                "lost_frames": sum(tracked.lost),
+                "frames": frames[index],
+            }
+        )
     fps = _frames_per_second(tracks)
     facts = {
         "source": str(options.source),
@@ -178,7 +177,7 @@ def _write(
                 writer.writerow([frame, index, *box, confidence, int(lost), angle])
         write_whole(options.boxes, text.getvalue().encode())
     if options.json is not None:
-        write_whole(options.json, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
+        write_json(options.json, facts)
     sys.stdout.write(f"{len(tracks[0])} frames, {fps:.1f} per second\n")
     for figures in objects:
         shown = f"object {figures['object']}: lost in {figures['lost_frames']}"
@@ -206,5 +205,5 @@ def _measures(tracked: TrackedFrames, truth: FloatArray) -> TrackingMeasures | N
         sys.stderr.write(
             f"The truth has {len(truth)} lines, for {len(tracked)} frames; {n} are compared.\n"
         )
-    rows = truth[1:n]
-    return None if np.isnan(rows).all() else evaluate(tracked.boxes[1:n], rows)
+    is_known = not np.isnan(truth[1:n]).all()
+    return evaluate(tracked.boxes[1:n], truth[1:n]) if is_known else None

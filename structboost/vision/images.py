@@ -149,7 +149,10 @@ def read_image(path: PathName) -> Pixels:
 
     ImageFileError if there is no such file, or it is not an image.
     """
-    data = np.frombuffer(_bytes(path), np.uint8)
+    try:
+        data = np.fromfile(regular_file(path, "file", ImageFileError), np.uint8)
+    except OSError as error:
+        raise ImageFileError(f"{path} cannot be read ({error}).") from error
     try:
         image = cv2.imdecode(data, cv2.IMREAD_ANYCOLOR) if len(data) else None
     except cv2.error:  # such as an absurd size in a damaged file
@@ -250,13 +253,6 @@ def files_in(folder: Path, suffixes: tuple[str, ...] = IMAGE_SUFFIXES) -> list[P
     )
 
 
-def _bytes(path: PathName) -> bytes:
-    try:
-        return regular_file(path, "file", ImageFileError).read_bytes()
-    except OSError as error:
-        raise ImageFileError(f"{path} cannot be read ({error}).") from error
-
-
 def swapped_channels(image: Any) -> Pixels:
     """Convert OpenCV's BGR to RGB, or RGB to BGR, and return grey images unchanged."""
     pixels = np.asarray(image, np.uint8)
@@ -290,12 +286,9 @@ def shrink_to(pixels: Photograph, longest: int) -> Photograph:
 
 
 def resized_mask(mask: AnyArray, shape: tuple[int, ...]) -> AnyArray:
-    """Resize a mask, or planes of shape (height, width, n), by nearest neighbours."""
-    if mask.shape[:2] == tuple(shape[:2]):
+    """Resize a mask by nearest neighbours."""
+    if mask.shape == shape:
         return mask
-    if mask.ndim == 3:  # OpenCV accepts few planes
-        planes = [resized_mask(plane, shape) for plane in np.moveaxis(mask, 2, 0)]
-        return np.stack(planes, axis=2)
     return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)
 
 

@@ -20,7 +20,6 @@ from structboost.segmentation.masks import (
     check_hard_edges,
     coco_mask,
     meaning_of,
-    n_labels_of,
     read_classes,
 )
 from structboost.segmentation.scores import SegmentationScores, confusion
@@ -87,7 +86,7 @@ def test_values_of_masks_have_a_meaning():
     assert meaning_of({0, 3, 9, 255}) == meaning_of({0, 1}) == LabelMap()
     for values, message in (({0, 255}, "at least two"), ({255}, "void")):
         with pytest.raises(ValueError, match=message):
-            n_labels_of(values)
+            LabelMap().n_labels(values)
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,9 @@ def test_the_segmenter_leaves_the_background():
         graphs.append(SuperpixelGraph(potentials, np.zeros((0, 2), int), np.zeros((0, 1))))
         counts.append(50 * np.eye(2, dtype=np.int64)[labels])
     settings = CRFSettings(learner="ssvm", pairwise=False)
-    found = tuned(graphs, counts, settings, (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1.0, 10.0, 100.0))
-    assert found.C >= 0.01
-    assert found.scores[found.C] > found.scores[1e-4] + 0.2
+    _, C, scores = tuned(graphs, counts, settings, (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1.0, 100.0))
+    assert C >= 0.01
+    assert scores[C] > scores[1e-4] + 0.2
 
 
 def test_decisions_leave_the_one_that_is_best_on_average():
