@@ -1,12 +1,15 @@
 """What all tests rely on."""
 
-from __future__ import annotations
-
 import gc
 import signal
 import sys
 
 import pytest
+from hypothesis import settings
+
+# A first call may compile, so there is no deadline.
+settings.register_profile("tests", deadline=None, max_examples=25)
+settings.load_profile("tests")
 
 
 @pytest.hookimpl(trylast=True)
@@ -38,3 +41,14 @@ def originals(tmp_path_factory):
     from tests.helpers.damaged_files.outcomes import Originals
 
     return Originals(tmp_path_factory.mktemp("originals"))
+
+
+@pytest.fixture
+def reloaded(tmp_path):
+    """A face as its file gives it back."""
+
+    def through_a_file(face):
+        face.save(tmp_path / "model")
+        return type(face).load(tmp_path / "model")
+
+    return through_a_file

@@ -1,7 +1,5 @@
 """The package without its extras: what works, and the command that the rest names."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Examples in docstrings of faces, trainers, tasks, displays and text, which run as doctests."""
 
-from __future__ import annotations
-
 import doctest
 from operator import attrgetter
 

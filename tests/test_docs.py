@@ -29,6 +29,10 @@ def blocks(page):
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
+def each(pages):
+    return pytest.mark.parametrize("page", pages, ids=lambda page: page.name)
+
+
 def anchors(page):
     """Anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -54,11 +58,7 @@ def run(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if blocks(page) and page != TAGGER_PAGE],
-    ids=lambda page: page.name,
-)
+@each([page for page in PAGES if blocks(page) and page != TAGGER_PAGE])
 def test_page_runs(page, run):
     run(page)
 
@@ -74,7 +74,7 @@ def test_tagger_fits_on_a_screen_and_boosting_beats_linear(run, capsys):
     assert np.isfinite(module.boosted.objective_)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each(PAGES)
 def test_every_link_of_a_page_leads_somewhere(page):
     for link in map("".join, LINK.findall(page.read_text(encoding="utf-8"))):
         target, _, anchor = link.partition("#")
@@ -83,7 +83,7 @@ def test_every_link_of_a_page_leads_somewhere(page):
         assert not anchor or anchor in anchors(found), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each(PAGES)
 def test_every_file_that_a_page_names_exists(page):
     roots = [ROOT, ROOT / "structboost", ROOT / "docs"]
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
@@ -95,12 +95,12 @@ GUIDES = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
 GUIDES += [ROOT / "docs" / "results" / "index.md"]
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+@each(GUIDES)
 def test_a_page_begins_with_its_title(page):
     assert page.read_text(encoding="utf-8").startswith("# ")
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *GUIDES], ids=lambda page: page.name)
+@each([ROOT / "README.md", *GUIDES])
 def test_lines_of_a_page_are_at_most_100_wide(page):
     text = page.read_text(encoding="utf-8")
     if page.name == "decisions.md":  # a decision is one row, however long
@@ -112,9 +112,7 @@ def test_lines_of_a_page_are_at_most_100_wide(page):
     assert not wide
 
 
-@pytest.mark.parametrize(
-    "page", [*PAGES, *(ROOT / "examples").rglob("*.py")], ids=lambda page: page.name
-)
+@each([*PAGES, *(ROOT / "examples").rglob("*.py")])
 def test_pages_and_examples_import_from_packages_that_the_reference_lists(page):
     text = page.read_text(encoding="utf-8")
     found = set(re.findall(r"^ *from (structboost[.\w]*) import", text, re.M))

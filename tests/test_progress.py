@@ -1,7 +1,5 @@
 """The line of progress on a terminal, in a log, and where it is not wanted."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

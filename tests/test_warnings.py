@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -51,13 +50,12 @@ def test_a_certified_fit_that_runs_out_of_rounds_warns_with_gap_tol_and_remedy(m
         model.fit(*DATA.get(type(model), (X, Y)))
 
 
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_fits_that_reach_tol_or_have_no_bound_do_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        StructBoostClassifier(objective="hinge", C=10, tol=0.2).fit(X, Y)
-        StructBoostClassifier(max_iter=2).fit(X, Y)
-        StructBoostRanker(max_iter=2).fit(X, Y)
-        StructBoost(MulticlassTask(3), C=10, callbacks=[lambda *_: True]).fit(X, Y)
+    StructBoostClassifier(objective="hinge", C=10, tol=0.2).fit(X, Y)
+    StructBoostClassifier(max_iter=2).fit(X, Y)
+    StructBoostRanker(max_iter=2).fit(X, Y)
+    StructBoost(MulticlassTask(3), C=10, callbacks=[lambda *_: True]).fit(X, Y)
 
 
 def test_a_path_warns_for_each_fit_that_runs_out_of_rounds():
@@ -123,72 +121,61 @@ def test_an_empty_model_of_the_subset_loss_says_what_to_write():
         model.fit(NOISY_X, NOISY_SETS)
 
 
-def constant_scores(task, inputs):
-    """Scores that are the same for every part of a kind."""
+def scores_of(task, inputs, *, is_constant=False):
+    """Random scores, or those that are the same for every part of a kind."""
     stack = task.stack(inputs)
-    rows = {
+    rows = {}
+    for kind, parts in stack.rows.items():
+        n_channels = task.kinds[kind].n_channels
         # Pairs of labels have four channels.
-        kind: np.tile((np.arange(own.n_channels) == 1) * float(own.n_channels < 4), (len(rows), 1))
-        for (kind, own), rows in zip(task.kinds.items(), stack.rows.values(), strict=True)
-    }
+        same = (np.arange(n_channels) == 1) * float(n_channels < 4)
+        shape = len(parts), n_channels
+        rows[kind] = np.tile(same, (shape[0], 1)) if is_constant else RNG.normal(size=shape)
     return StackedParts(rows, stack.offsets)
 
 
+CHAINS, PATH = [X[:3], X[:5], X[:1]], np.array([[0, 1], [1, 2]])
+CLASSES, SAME = np.arange(150) % 3, np.zeros(150, int)
+TAGS, ONE_TAG = ([y[:3], y[:5], y[:1]] for y in (CLASSES, SAME))
+GRAPHS = [GraphInput(X[:3], PATH), GraphInput(X[:2], PATH[:1])]
+LABELS, ORDERS = [np.array([0, 1, 1]), np.array([1, 1])], [RNG.permutation(9) for _ in range(3)]
+PAIRS, SETS = [RNG.normal(size=(9, 9, 2))] * 3, (X[:, :2] > 0).astype(int)
+# Outputs that are told apart, and outputs of which all are one.
 ONE_OUTPUT = {
-    "classes": (MulticlassTask(3), X, np.arange(150) % 3),
-    "chains": (
-        ChainTask(2),
-        [X[:3], X[:5], X[:1]],
-        [np.array([0, 1, 0]), np.array([1] * 5), np.array([0])],
-    ),
-    "sets": (MultiLabelTask(2), X, np.column_stack((X[:, 0] > 0, X[:, 1] > 0)).astype(int)),
-    "graphs": (
-        GraphTask(2),
-        [GraphInput(X[:3], np.array([[0, 1], [1, 2]])), GraphInput(X[:2], np.array([[0, 1]]))],
-        [np.array([0, 1, 1]), np.array([1, 1])],
-    ),
+    "classes": (MulticlassTask(3), X, CLASSES, SAME),
+    "chains": (ChainTask(3), CHAINS, TAGS, ONE_TAG),
+    "sets": (MultiLabelTask(2), X, SETS, 0 * SETS),
+    "graphs": (GraphTask(2), GRAPHS, LABELS, [0 * y for y in LABELS]),
+    "matchings": (MatchingTask(), PAIRS, ORDERS, ORDERS[:1] * 3),
 }
 
 
-def is_one(task, inputs, outputs, scores):
-    return is_constant(task, inputs, outputs, predictions(task, inputs, scores), scores)
-
-
 @pytest.mark.parametrize("name", ONE_OUTPUT)
+@pytest.mark.filterwarnings("error")
 def test_one_output_for_all_is_told_from_several(name):
-    task, inputs, outputs = ONE_OUTPUT[name]
-    scores = constant_scores(task, inputs)
-    assert is_one(task, inputs, outputs, scores)
-    # Where the truth is one output as well, nothing is wrong.
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        best = predictions(task, inputs, scores)
-        warn_of_one_output(task, inputs, best, lambda X: constant_scores(task, X))
-    varied = StackedParts(
-        {kind: RNG.normal(size=rows.shape) for kind, rows in scores.rows.items()}, scores.offsets
-    )
-    assert not is_one(task, inputs, outputs, varied)
+    task, inputs, several, one = ONE_OUTPUT[name]
+    scores, varied = scores_of(task, inputs, is_constant=True), scores_of(task, inputs)
+    for truth, predicted, own, expected in (
+        (several, predictions(task, inputs, scores), scores, True),
+        # Within one matching some pairs are matched, others are not.
+        (several, one, varied, name != "matchings"),
+        (several, several, varied, False),
+        # Where the truth is one output as well, nothing is wrong, but that nothing is told.
+        (one, one, varied, False),
+        (one, one, scores, True),
+    ):
+        assert is_constant(task, inputs, truth, predicted, own) == expected
+    best = predictions(task, inputs, scores)
+    warn_of_one_output(task, inputs, best, lambda X: scores_of(task, X, is_constant=True))
 
 
+@pytest.mark.filterwarnings("error")
 def test_no_warning_where_one_decision_is_best_at_all_costs():
     costs = np.abs(NOISY_X) + 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        all_of_three = PredictThenOptimize(Choose(3, 3), C=10.0, random_state=0)
-        assert all_of_three.fit(NOISY_X, costs).score(NOISY_X, costs) == 0
+    all_of_three = PredictThenOptimize(Choose(3, 3), C=10.0, random_state=0)
+    assert all_of_three.fit(NOISY_X, costs).score(NOISY_X, costs) == 0
     with pytest.warns(ConstantPredictionWarning, match="one output for all training examples"):
         PredictThenOptimize(Choose(3, 1), C=10.0).fit(0 * NOISY_X, costs)
-
-
-def test_matchings_of_different_pairs_are_several_outputs():
-    pairs = [RNG.normal(size=(3, 3, 2)) for _ in range(8)]
-    matched = [RNG.permutation(3) for _ in pairs]
-    task = MatchingTask()
-    stack = task.stack(pairs)
-    scores = StackedParts(
-        {kind: RNG.normal(size=(len(rows), 1)) for kind, rows in stack.rows.items()}, stack.offsets
-    )
-    assert not is_one(task, pairs, matched, scores)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Behaviours of weights, probabilities and values that are equal, odd or spoilt."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

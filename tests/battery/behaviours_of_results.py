@@ -1,7 +1,5 @@
 """Behaviours of errors, scores, records and cost."""
 
-from __future__ import annotations
-
 import inspect
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Behaviours of refits, Ctrl-C, threads, copies and files."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import pickle

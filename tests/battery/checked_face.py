@@ -1,7 +1,5 @@
 """Face under check, with its examples, a model of them, and the list of behaviours."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import traceback

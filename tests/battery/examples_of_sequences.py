@@ -1,7 +1,5 @@
 """Examples of faces whose inputs are sequences of tokens."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from decimal import Decimal
 from types import MappingProxyType

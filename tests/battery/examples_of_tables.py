@@ -1,7 +1,5 @@
 """Examples of faces whose inputs are tables of numbers."""
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import replace
 from decimal import Decimal

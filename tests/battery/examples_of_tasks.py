@@ -1,7 +1,5 @@
 """Small examples of a kind of face, their twins, and values that are none."""
 
-from __future__ import annotations
-
 from collections import UserList, deque
 from collections.abc import Mapping
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Every public face, with parameters that make it fast and, for trainers, examples."""
 
-from __future__ import annotations
-
 from structboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,

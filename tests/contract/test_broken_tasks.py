@@ -9,8 +9,8 @@ import pytest
 from structboost.contract.check_task import check_task
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import separate_by_argmax
-from structboost.errors import TaskError
 from tests.helpers.listed_outputs import Batched, Choose, FirstTwoOnly, Listed, candidates, is_third
+from tests.helpers.refusals import refused
 
 
 def changed(**functions):
@@ -210,8 +210,7 @@ BROKEN = [
     ("base", "members", "message"), BROKEN, ids=["-".join(members) for _, members, _ in BROKEN]
 )
 def test_a_broken_property_is_named(base, members, message):
-    with pytest.raises(TaskError, match=message):
-        check_task(type("Broken", (base,), members)(), *candidates())
+    refused(message, check_task, type("Broken", (base,), members)(), *candidates())
 
 
 class Forgetful(Choose):
@@ -245,8 +244,7 @@ class FirstInBatches(Choose):
     ],
 )
 def test_results_that_differ_elsewhere_are_named(task, message):
-    with pytest.raises(TaskError, match=message):
-        check_task(task(), *candidates())
+    refused(message, check_task, task(), *candidates())
 
 
 @pytest.mark.parametrize(
@@ -254,5 +252,4 @@ def test_results_that_differ_elsewhere_are_named(task, message):
     [("n_channels", 0), *(("response", r) for r in ((1, -1), (0, np.inf), (0, 1, 2), "ab", None))],
 )
 def test_a_kind_of_parts_with_a_bad_value_is_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name} is"):
-        PartKind(**{name: value})
+    refused(f"{name} is", PartKind, **{name: value})

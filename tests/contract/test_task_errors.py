@@ -20,6 +20,7 @@ from structboost.runtime import blocks
 from structboost.training.hosts import Failure
 from tests.helpers.choose import Choose
 from tests.helpers.listed_outputs import Listed
+from tests.helpers.refusals import refused
 from tests.training.test_engines import ChainTask, problem
 
 
@@ -196,8 +197,7 @@ def raise_frozen(y, y_pred):
     ],
 )
 def test_an_unknown_label_names_the_sample(Y, message):
-    with pytest.raises(TaskError, match=message):
-        StructBoost(MulticlassTask(2), C=1.0).fit(np.eye(3), Y)
+    refused(message, StructBoost(MulticlassTask(2), C=1.0).fit, np.eye(3), Y)
 
 
 def test_labels_may_be_objects():
@@ -209,10 +209,15 @@ def test_labels_may_be_objects():
 def test_too_few_outputs_and_dicts_of_inputs_raise_errors(make):
     rng = np.random.default_rng(0)
     X, Y = [rng.normal(size=(3, 2)) for _ in range(8)], [0, 2, 1, 0, 1, 0, 1, 2]
-    with pytest.raises(TypeError, match="not a sequence; give a list of inputs"):
-        make(Listed(), C=10.0).fit(dict(enumerate(X)), Y)
-    with pytest.raises(ValueError, match="X has 8 examples and Y 3; they must be equally many"):
-        make(Listed(), C=10.0).fit(X, Y).score(X, Y[:3])
+    refused(
+        "not a sequence; give a list of inputs", make(Listed(), C=10.0).fit, dict(enumerate(X)), Y
+    )
+    refused(
+        "X has 8 examples and Y 3; they must be equally many",
+        make(Listed(), C=10.0).fit(X, Y).score,
+        X,
+        Y[:3],
+    )
 
 
 def test_an_argmax_without_a_truth_argument_raises_an_error():
@@ -222,8 +227,7 @@ def test_an_argmax_without_a_truth_argument_raises_an_error():
 
     X, Y = [np.eye(3)[:, :2]] * 4, [0, 1, 0, 1]
     for run in (StructBoost(WithoutTruth(), C=10.0).fit, partial(check_task, WithoutTruth())):
-        with pytest.raises(TaskError, match=r"argmax takes no true output.*define loss_scores"):
-            run(X, Y)
+        refused(r"argmax takes no true output.*define loss_scores", run, X, Y)
 
 
 def test_an_error_of_the_argmax_without_the_loss_names_its_example():

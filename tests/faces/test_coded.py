@@ -1,18 +1,16 @@
 """MultiBoost.MO and .ECC against plain definitions and an independent solver; the stage-wise
 AdaBoosts as printed."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_wine
 
 from structboost import (
     AdaBoostECCClassifier,
@@ -29,8 +27,8 @@ from structboost.objectives.norm_bounded import NormBoundedMaster
 from structboost.objectives.stage_wise import StageWiseBooster
 from structboost.tasks import CodedTask
 from structboost.tasks.classes import coding_matrix, exhaustive_code, random_column
-from tests.helpers.problems import problem_of
-from tests.helpers.scikit_learn import check_battery
+from tests.helpers.problems import all_stumps, problem_of
+from tests.objectives.hinge_problems import margins_of
 
 FACES = [
     AdaBoostMOClassifier(max_rounds=15),
@@ -108,13 +106,7 @@ def plain_margins(pairs, y, responses, columns, learners, channels, coefficients
     if pairs == "bits":
         words = exhaustive_code(3)[y]
         return (scores * words[None]).reshape(len(responses), -1)
-    own = scores[:, np.arange(20), y]
-    return np.array(
-        [
-            [own[j, i] - scores[j, i, c] for i in range(20) for c in range(3) if c != y[i]]
-            for j in range(len(responses))
-        ]
-    )
+    return (scores[:, np.arange(20), y][:, :, None] - scores)[:, np.arange(3) != y[:, None]]
 
 
 def least_log_loss(margins, theta, weights=1.0):
@@ -133,7 +125,6 @@ def least_log_loss(margins, theta, weights=1.0):
     ).fun  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.sampled_from(["bits", "outputs"]), st.sampled_from([0.3, 2.0, 15.0]), st.integers(0, 500))
 @example("outputs", 0.3, 144)  # a step takes all of theta, of which the optimum leaves some
 @example("bits", 0.3, 203)  # where Newton is blocked, weight goes to the column without effect
@@ -311,24 +302,6 @@ def test_columns_without_weight_are_not_dropped(face, loss, monkeypatch):
     assert runs[0] == runs[1]
 
 
-def all_coded_stumps(X, y):
-    """Margins on the pairs (example, wrong class) of every stump under every code, shape
-    (n_columns, n_pairs)."""
-    stumps = [np.ones(len(X))]
-    stumps += [
-        np.where(X[:, f] > t, 1.0, -1.0) for f in range(X.shape[1]) for t in np.unique(X[:, f])[:-1]
-    ]
-    codes = np.array(list(product([-1.0, 1.0], repeat=3)))
-    pairs = [(i, wrong) for i in range(len(y)) for wrong in range(3) if wrong != y[i]]
-    return np.array(
-        [
-            [h[i] * (code[y[i]] - code[wrong]) for i, wrong in pairs]
-            for h in stumps
-            for code in codes
-        ]
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("theta", [0.5, 4.0])
 def test_the_best_code_is_certified(theta):
@@ -338,7 +311,10 @@ def test_the_best_code_is_certified(theta):
     X = np.round(rng.normal(size=(15, 2)) + y[:, None], 1)
     weight = rng.uniform(0.5, 2.0, size=15)
     of_pairs = np.repeat(15 * weight / weight.sum(), 2)
-    optimum = np.exp(least_log_loss(all_coded_stumps(X, y), theta, of_pairs))
+    codes = product([-1.0, 1.0], repeat=3)
+    columns = np.array([h[:, None] * code for code in codes for h in all_stumps(X)])
+    margins = margins_of(MulticlassTask(3), columns, y)[:, np.arange(3) != y[:, None]]
+    optimum = np.exp(least_log_loss(margins, theta, of_pairs))
     model = MultiBoostECCClassifier(theta=theta, codes="best", max_rounds=300).fit(
         X, y, sample_weight=weight
     )
@@ -346,18 +322,3 @@ def test_the_best_code_is_certified(theta):
     assert all(record["certified"] for record in model.history_)
     assert all(record["bound"] <= optimum * (1 + 1e-9) for record in model.history_)
     assert model.objective_ == pytest.approx(optimum, rel=2e-4)
-
-
-@pytest.mark.slow
-def test_cross_validation_chooses_theta():
-    X, y = load_iris(return_X_y=True)
-    model = MultiBoostMOClassifier(theta="cv", max_rounds=5, random_state=0).fit(X, y)
-    assert model.theta_ in {2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200}
-
-
-# Few rounds: with more, extreme class weights no longer outweigh what boosting does for the rare
-# class.
-@pytest.mark.slow
-@pytest.mark.parametrize("face", FACES, ids=lambda face: type(face).__name__)
-def test_the_whole_scikit_learn_battery(face):
-    check_battery(face)

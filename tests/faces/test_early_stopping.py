@@ -1,13 +1,10 @@
 """Early stopping of every face: a coarse score does not end it at once, and what it does not read
 is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-import structboost
 from structboost import (
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -15,6 +12,7 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.errors import InterruptedFitWarning
+from tests.helpers.four_faces import CODED
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -23,18 +21,12 @@ N = 400
 X = RNG.normal(size=(N, 4))
 RARE = ((X[:, 0] + X[:, 1] > 0.7) & (RNG.random(N) < 0.8)).astype(int)
 THREE = RARE + 2 * (X[:, 2] > 1.5) * (1 - RARE)
-CODED = (
-    "AdaBoostMOClassifier", "AdaBoostMHClassifier", "AdaBoostECCClassifier",
-    "MultiBoostMOClassifier", "MultiBoostECCClassifier", "MultiBoostClassifier",
-    "MultiBoostCWClassifier", "ShareBoostClassifier",
-)  # fmt: skip
 DATA = {
     StructBoostClassifier: (X, RARE),
     StructBoostRanker: (X, RARE, np.repeat(np.arange(20), 20)),
     StructBoostTagger: (np.split(X, 100), np.split(RARE, 100)),
     StructBoostMultiLabelClassifier: (X, np.column_stack((RARE, THREE == 2)).astype(int)),
 }
-ALL = [*DATA, *(getattr(structboost, name) for name in CODED)]
 
 
 def coarse(estimator, X, y):
@@ -60,27 +52,17 @@ def test_a_score_that_does_not_change_does_not_end_training_at_once(face, object
         assert model.n_iter_ == face(**parameters).fit(*DATA[face]).n_iter_
 
 
-@pytest.mark.parametrize("face", ALL)
+@pytest.mark.parametrize("face", [*DATA, *CODED])
 def test_what_only_early_stopping_reads_is_refused_or_warned_of_without_it(face):
     data = DATA.get(face, (X, THREE))
     with pytest.raises(ValueError, match=r"^validation_fraction is 0.2.*early_stopping=True, too"):
         face(validation_fraction=0.2).fit(*data)
-    rounds = {"max_rounds" if face.__name__ in CODED else "max_iter": 2}
+    rounds = {"max_rounds" if face in CODED else "max_iter": 2}
     with pytest.warns(
         UserWarning, match=r"^n_iter_no_change is 5.*early_stopping=True, too"
     ) as told:
         face(n_iter_no_change=5, **rounds).fit(*data)
     assert told[0].filename == __file__
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("face", ALL)
-def test_every_face_stops_early(face):
-    data = DATA.get(face, (X, THREE))
-    model = face(
-        early_stopping=True, n_iter_no_change=2, validation_fraction=0.3, random_state=0
-    ).fit(*data)
-    assert 1 <= model.n_iter_ <= len(model.validation_losses_)
 
 
 @pytest.mark.slow

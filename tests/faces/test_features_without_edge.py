@@ -1,9 +1,5 @@
 """Features that tell nothing: the empty model is certified and said, whatever rounding leaves."""
 
-from __future__ import annotations
-
-import warnings
-
 import numpy as np
 import pytest
 
@@ -14,6 +10,8 @@ from structboost import (
     StructBoostTagger,
 )
 from structboost.errors import EmptyModelWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 FORMS = (
     {},
@@ -55,8 +53,6 @@ def test_other_faces_of_constant_features_are_empty(form, C):
         (StructBoostMultiLabelClassifier, X, sets),
         (StructBoostTagger, sequences, [y[:4]] * 12),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = face(objective="hinge", C=C, **form).fit(*examples)
+        model = face(objective="hinge", C=C, **form).fit(*examples)
         if face is not StructBoostTagger:  # tags follow from those before them
             assert not model.model_.weights.any()

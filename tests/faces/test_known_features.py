@@ -52,11 +52,10 @@ STRANGE = {
     ("case", "weak_learner"),
     [*((case, "auto") for case in STRANGE), ("no feature", "tree")],
 )
-def test_tokens_of_which_nothing_was_in_training_are_warned_of(case, weak_learner, tmp_path):
+def test_tokens_of_which_nothing_was_in_training_are_warned_of(case, weak_learner, reloaded):
     known, strange = STRANGE[case]
     tagger = StructBoostTagger(weak_learner=weak_learner, max_iter=5).fit(known, TAGS)
-    tagger.save(tmp_path / "tagger")
-    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    loaded = reloaded(tagger)
     for call in (tagger.predict, loaded.predict_marginals):
         with pytest.warns(UserWarning, match=r"120 of the 120 tokens of X .* such as X\[0\]\[0\]"):
             call(strange)
@@ -67,18 +66,11 @@ def test_tokens_of_which_nothing_was_in_training_are_warned_of(case, weak_learne
             tagger.predict(tokens)
 
 
-def test_tokens_that_are_bare_in_training_too_are_nothing_strange():
-    X = dicts(lambda k: {"is_last": bool(k == 3)})
-    tagger = StructBoostTagger(C=1.0).fit(X, TAGS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tagger.predict([[{"is_last": False}] * 3])
-        tagger.predict([[{}] * 3])
-
-
-def test_tokens_whose_vectors_are_known_are_nothing_strange():
+@pytest.mark.filterwarnings("error")
+def test_tokens_that_are_bare_in_training_or_have_known_vectors_are_nothing_strange():
+    bare = StructBoostTagger(C=1.0).fit(dicts(lambda k: {"is_last": bool(k == 3)}), TAGS)
+    bare.predict([[{"is_last": False}] * 3])
+    bare.predict([[{}] * 3])
     X = dicts(lambda k: {"c": str(k), "v": EYE[k] + 0.5})
-    tagger = StructBoostTagger(C=1.0).fit(X, TAGS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tagger.predict(dicts(lambda k: {"c": f"{k} ", "v": EYE[k] + 0.5}))
+    of_vectors = StructBoostTagger(C=1.0).fit(X, TAGS)
+    of_vectors.predict(dicts(lambda k: {"c": f"{k} ", "v": EYE[k] + 0.5}))

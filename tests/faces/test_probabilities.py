@@ -1,10 +1,8 @@
 """Probabilities follow from the loss, where it has them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
@@ -55,7 +53,6 @@ def expected_logistic(scores, probabilities):
     ids=lambda value: type(value).__name__,
 )
 @given(shares=st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5))
-@settings(max_examples=20, deadline=None)
 def test_the_scores_that_minimise_the_expected_loss_give_the_probabilities(
     formulation, expected, shares
 ):
@@ -106,11 +103,10 @@ def test_losses_without_probabilities_have_no_such_method():
 
 
 @pytest.mark.parametrize("own", [{"weak_learner": StumpFamily}, {"pricing": BestChannel()}])
-def test_a_hinge_of_plug_ins_has_no_probabilities_after_a_file(own, tmp_path):
+def test_a_hinge_of_plug_ins_has_no_probabilities_after_a_file(own, reloaded):
     model = StructBoostClassifier(objective="hinge", max_iter=5, **own).fit(X, y)
-    model.save(tmp_path / "model")
     assert not hasattr(model, "predict_proba")
-    assert not hasattr(StructBoostClassifier.load(tmp_path / "model"), "predict_proba")
+    assert not hasattr(reloaded(model), "predict_proba")
 
 
 def test_a_damaged_link_is_refused():

@@ -1,7 +1,5 @@
 """Rows that rounds leave out: they say how sure probabilities are, when to end, what to split."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -36,7 +34,7 @@ def default():
 
 
 @pytest.mark.slow
-def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_path):
+def test_default_probabilities_are_less_extreme_with_wrong_labels(default, reloaded):
     assert 0.1 < default.temperature_ < 0.9
     assert default.link_.sharpness == pytest.approx(2 * default.temperature_)
     scores = default.decision_function(X[TEST])
@@ -48,8 +46,7 @@ def test_default_probabilities_are_less_extreme_with_wrong_labels(default, tmp_p
     best = min(log_loss(Y[TEST], SoftmaxLink(2.0 * f).inverse(scores)) for f in factors)
     assert log_loss(Y[TEST], found) < 1.05 * best
     assert (found.argmax(axis=1) == too_sure.argmax(axis=1)).all()
-    default.save(tmp_path / "model")
-    loaded = StructBoostClassifier.load(tmp_path / "model")
+    loaded = reloaded(default)
     assert (loaded.temperature_, loaded.ending_) == (default.temperature_, default.ending_)
     np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
 
@@ -162,15 +159,14 @@ def steps_and_labels():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_smooth", [False, True])
-def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, tmp_path):
+def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, reloaded):
     rows, labels = steps_and_labels()
     if is_smooth:
         rows = np.random.default_rng(0).normal(size=(2500, 20))
         labels = (rows.sum(axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(rows, labels)
     assert (model.max_depth_, model.learning_rate_) == ((5, 0.1) if is_smooth else (7, 0.2))
-    model.save(tmp_path / "model")
-    assert StructBoostClassifier.load(tmp_path / "model").max_depth_ == model.max_depth_
+    assert reloaded(model).max_depth_ == model.max_depth_
     given = StructBoostClassifier(random_state=0, max_depth=5, max_iter=5).fit(rows, labels)
     assert (given.max_depth_, given.n_iter_) == (5, 5)
 

@@ -11,6 +11,7 @@ from structboost import (
     StructBoostRanker,
     StructBoostTagger,
 )
+from tests.helpers.refusals import refused
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4))
@@ -49,6 +50,8 @@ FACES = {
     "categories": (StructBoostClassifier, FRAME, NAMES, "accuracy"),
     "tagger": (StructBoostTagger, SEQUENCES, TAGS, of_tags),
     "dicts": (StructBoostTagger, DICTS, TAGS, of_tags),
+    "name for tags": (StructBoostTagger, SEQUENCES, TAGS, "f1_macro"),
+    "name for lists": (StructBoostMultiLabelClassifier, X, LISTS, "f1_macro"),
     "sets": (StructBoostMultiLabelClassifier, X, SETS, "f1_samples"),
     "lists": (StructBoostMultiLabelClassifier, X, LISTS, of_sets),
     "labels": (StructBoostMultiLabelClassifier, X, NAMES, "accuracy"),
@@ -96,15 +99,31 @@ def test_the_score_stops_training_early(name):
     "parameters", [{}, {"objective": "hinge", "C": 10.0}], ids=["nothing chosen", "C given"]
 )
 def test_scoring_is_refused_where_nothing_is_chosen(parameters):
-    with pytest.raises(ValueError, match="scoring is 'f1', and nothing is chosen by it"):
-        StructBoostClassifier(scoring="f1", **parameters).fit(X, Y)
+    refused(
+        "scoring is 'f1', and nothing is chosen by it",
+        StructBoostClassifier(scoring="f1", **parameters).fit,
+        X,
+        Y,
+    )
 
 
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_an_invalid_scorer_is_named(objective):
-    with pytest.raises(ValueError, match="scoring is 'chunks', which is not a scorer"):
-        StructBoostClassifier(objective=objective, scoring="chunks").fit(X, Y)
-    with pytest.raises(ValueError, match="scoring failed"):
-        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: 1 / 0).fit(X, Y)
-    with pytest.raises(ValueError, match="scoring returned nan"):
-        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: np.nan).fit(X, Y)
+    refused(
+        "scoring is 'chunks', which is not a scorer",
+        StructBoostClassifier(objective=objective, scoring="chunks").fit,
+        X,
+        Y,
+    )
+    refused(
+        "scoring failed",
+        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: 1 / 0).fit,
+        X,
+        Y,
+    )
+    refused(
+        "scoring returned nan",
+        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: np.nan).fit,
+        X,
+        Y,
+    )

@@ -1,14 +1,12 @@
 """ShareBoost: gradient against differences, pricing against enumeration, Theorem 2's bound, the
 face."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
 from sklearn.datasets import load_digits
@@ -22,7 +20,6 @@ from structboost.learners.terms import Terms
 from structboost.objectives import Logistic
 from structboost.objectives.logistic import LogisticMaster
 from tests.helpers.problems import problem_of
-from tests.helpers.scikit_learn import check_battery
 
 
 def add_to(master, responses):
@@ -43,7 +40,6 @@ def random_master(C, seed=0):
     return master, responses, y
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from([1.0, 100.0, float("inf")]),
     st.integers(0, 99),
@@ -73,7 +69,6 @@ def test_loss_equals_that_of_the_paper():
     assert master.value_and_gradient(w.ravel())[0] == pytest.approx(expected, rel=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 999))
 def test_shared_pricing_equals_enumeration(seed):
     """The largest l1 norm (7) over all stumps and constants, and over all features."""
@@ -190,13 +185,6 @@ def test_patches_learn_digits():
     table = model.model_.members["x"].learners
     assert set(np.bincount(table.template[table.template >= 0])) == {9}
     np.testing.assert_allclose(np.linalg.norm(table.templates, axis=1), 1.0, rtol=1e-5)
-
-
-# Stumps take NaN, so the check that it is refused is left out.
-@pytest.mark.slow
-@pytest.mark.parametrize(("weak_learner", "least"), [("feature", 62), ("stump", 61)])
-def test_the_whole_scikit_learn_battery(weak_learner, least):
-    check_battery(ShareBoostClassifier(max_rounds=10, weak_learner=weak_learner), least)
 
 
 @pytest.mark.slow

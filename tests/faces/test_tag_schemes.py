@@ -27,14 +27,13 @@ NEW = [[{"tag": tag, "length": 1} for tag in RNG.permutation(tags)] for tags in 
 @pytest.mark.slow
 @pytest.mark.parametrize("weak_learner", ["auto", "tree"])
 @pytest.mark.parametrize("scheme", ["auto", "iob2"])
-def test_predictions_follow_the_scheme(scheme, weak_learner, tmp_path):
+def test_predictions_follow_the_scheme(scheme, weak_learner, reloaded):
     settings = {} if weak_learner == "auto" else {"weak_learner": "tree", "max_iter": 5}
     tagger = StructBoostTagger(scheme=scheme, random_state=0, **settings).fit(X, Y)
     predicted = tagger.predict(NEW)
     assert tagger.scheme_ == scheme_of(observed_pairs(predicted)) == "iob2"
     assert any(tag[0] == "I" for tags in predicted for tag in tags)
-    tagger.save(tmp_path / "tagger")
-    loaded = StructBoostTagger.load(tmp_path / "tagger")
+    loaded = reloaded(tagger)
     assert loaded.scheme_ == "iob2"
     assert loaded.scheme == scheme
     assert loaded.predict(NEW) == predicted

@@ -1,7 +1,5 @@
 """A fitted face says what it minimised, what it chose and why it ended: in words, everywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -34,7 +32,7 @@ FITS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("face", "parameters"), FITS)
-def test_a_fit_says_why_it_ended_and_what_it_chose(face, parameters, capsys, tmp_path):
+def test_a_fit_says_why_it_ended_and_what_it_chose(face, parameters, capsys, reloaded, tmp_path):
     model = face(random_state=0, verbose=1, **parameters).fit(*DATA[face])
     sentence = f"ended because {ENDINGS[model.ending_]}"
     lines = capsys.readouterr().err
@@ -44,8 +42,7 @@ def test_a_fit_says_why_it_ended_and_what_it_chose(face, parameters, capsys, tmp
         assert sentence in text
     assert f"{model.minimised_}" in lines
     assert not {"one_slack", "StageWise"} & set(lines.split())
-    model.save(tmp_path / "model")
-    assert repr(face.load(tmp_path / "model")).split("# ")[1] == repr(model).split("# ")[1]
+    assert repr(reloaded(model)).split("# ")[1] == repr(model).split("# ")[1]
     if "objective" not in parameters:
         chosen = f"max_features {model.max_features_:.3g}"
         assert chosen in repr(model)

@@ -1,7 +1,5 @@
 """Errors and Ctrl-C at chosen calls inside a fit."""
 
-from __future__ import annotations
-
 import inspect
 import signal
 import sys

@@ -1,16 +1,26 @@
-"""Small examples of the four boosted faces, which all follow from the same rows and classes."""
-
-from __future__ import annotations
+"""Small examples of the four boosted faces, from the same rows and classes, and the others."""
 
 import numpy as np
 
 from structboost import (
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    MultiBoostClassifier,
+    MultiBoostCWClassifier,
+    MultiBoostECCClassifier,
+    MultiBoostMOClassifier,
+    ShareBoostClassifier,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
 
+CODED = [
+    AdaBoostMOClassifier, AdaBoostMHClassifier, AdaBoostECCClassifier, MultiBoostMOClassifier,
+    MultiBoostECCClassifier, MultiBoostClassifier, MultiBoostCWClassifier, ShareBoostClassifier,
+]  # fmt: skip
 _RNG = np.random.default_rng(0)
 X = _RNG.normal(size=(150, 3))
 Y = ((X[:, 0] > 0) + (X[:, 1] + _RNG.normal(size=150) > X[:, 2])).astype(int)

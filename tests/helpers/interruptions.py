@@ -7,8 +7,6 @@ exception, a signal, a program that goes on) is shown, and makes the exit code 1
 turn Ctrl-C comes three times in a row, which ends every fit within five seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import itertools

@@ -1,7 +1,5 @@
 """All trees of two levels on a small table, listed as functions of every input of a grid."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

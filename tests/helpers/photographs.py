@@ -1,7 +1,5 @@
 """Synthetic photographs and masks, in memory and in folders."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from examples.synthetic_images import make_synthetic_images

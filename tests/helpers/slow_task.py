@@ -1,8 +1,6 @@
 """A task whose argmax is Python, and takes its time; in a module of its own, so that processes find
 it."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

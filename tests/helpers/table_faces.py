@@ -1,7 +1,5 @@
 """Every face that takes a table, by a short name, and a small problem."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A small right problem of every task, with truths and inputs that are wrong for it."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

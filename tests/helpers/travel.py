@@ -1,7 +1,5 @@
 """Routes through a grid, with costs that are far from linear in the features."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from structboost.decisions import (

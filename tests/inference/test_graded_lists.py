@@ -1,7 +1,5 @@
 """Orders of several grades that have no better one nearby."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Alpha-expansion against all labellings of small graphs, and graphs without edges."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -29,7 +27,7 @@ def random_graph(rng, n, n_labels, density, scale=1.0):
 
 # No bound holds for all graphs (the proved factor is 2): the same graphs each time.
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(3, 4), st.sampled_from([0.3, 1.0, 5.0]))
 def test_alpha_expansion_is_near_the_best_and_no_label_improves_it(seed, n_labels, scale):
     rng = np.random.default_rng(seed)
@@ -97,7 +95,7 @@ def energy(labels, energies, pairs, forward, backward):
 
 
 @given(st.integers(0, 10_000), st.integers(1, 8), st.booleans(), st.sampled_from([0.3, 6.0]))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_cuts_of_the_base_are_the_best_labels_of_small_graphs(seed, n, is_whole, log_scale):
     graph = directed_graph(np.random.default_rng(seed), n, is_whole, log_scale)
     everything = np.array(list(product((False, True), repeat=n)))

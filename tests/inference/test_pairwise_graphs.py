@@ -1,7 +1,5 @@
 """Message passing on graphs: it ends where the bound creeps, and not before."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

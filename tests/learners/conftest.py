@@ -1,7 +1,5 @@
 """Settings of the tests of weak learners."""
 
-from __future__ import annotations
-
 import pytest
 
 from structboost.learners import tree_histograms, tree_table

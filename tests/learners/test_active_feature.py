@@ -1,7 +1,5 @@
 """Sparse binary features as rows of their indices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Sets of categories: searched exactly by stumps, along the best order by trees, and kept."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 
@@ -34,7 +32,6 @@ def all_sets(column):
         yield np.array(members)[codes]
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 9999), st.integers(12, 60), st.integers(2, 5))
 def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categories):
     """Without smoothing to speak of, the best run of the order is the best set (Breiman, 4.2.2)."""
@@ -56,7 +53,7 @@ def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categori
     assert impurity(sides == 0) == pytest.approx(best, rel=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 9999), st.integers(3, 40), st.sampled_from([0.0, 0.7, 1.0, 3.0]))
 def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(seed, k, price):
     """The feature that a node splits is that of the larger gain, less the price of its set."""

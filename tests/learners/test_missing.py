@@ -1,11 +1,8 @@
 """Missing values go to either side of a split, and zeros of sparse tables are values."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
-import pytest
 from scipy import sparse
 
 from structboost import (
@@ -19,6 +16,7 @@ from structboost import (
 from structboost.learners.binning import MAX_BINS, bin_codes, bin_thresholds
 from structboost.learners.linear import SVMFamily
 from structboost.learners.stump import StumpFamily
+from tests.helpers.refusals import refused
 
 
 def test_bins_of_a_feature_with_holes_fit_a_byte():
@@ -74,18 +72,27 @@ def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
 def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
     X, y = labelled()
     X = np.where(np.arange(len(X))[:, None] == 4, np.nan, np.nan_to_num(X))
-    with pytest.raises(ValueError, match=r"X\[4\] has NaN features, which weak_learner='feature'"):
-        StructBoost(MulticlassTask(3), C=1.0, weak_learner="feature").fit(X, y)
-    with pytest.raises(ValueError, match="weak_learner='linear' cannot take"):
-        StructBoost(BinaryTask(), C=1.0, weak_learner=["linear", "stump"]).fit(
-            X, np.where(y > 0, 1, -1)
-        )
-    with pytest.raises(ValueError, match=r"X\[0\] has NaN features"):
-        StructBoost(RankingTask(), C=1.0, weak_learner="lda").fit([X], [y])
+    refused(
+        r"X\[4\] has NaN features, which weak_learner='feature'",
+        StructBoost(MulticlassTask(3), C=1.0, weak_learner="feature").fit,
+        X,
+        y,
+    )
+    refused(
+        "weak_learner='linear' cannot take",
+        StructBoost(BinaryTask(), C=1.0, weak_learner=["linear", "stump"]).fit,
+        X,
+        np.where(y > 0, 1, -1),
+    )
+    refused(
+        r"X\[0\] has NaN features",
+        StructBoost(RankingTask(), C=1.0, weak_learner="lda").fit,
+        [X],
+        [y],
+    )
     classifier = StructBoostClassifier(objective="hinge", weak_learner=partial(SVMFamily))
     assert not classifier.__sklearn_tags__().input_tags.allow_nan
-    with pytest.raises(ValueError, match="X contains NaN, first in sample 4"):
-        classifier.fit(X, y)
+    refused("X contains NaN, first in sample 4", classifier.fit, X, y)
 
 
 def test_stumps_of_a_channel_are_on_different_features():
@@ -110,14 +117,20 @@ def sparse_labelled(n=300):
 def test_what_a_sparse_table_cannot_have_is_named():
     X, y = sparse_labelled()
     rows = sparse.csr_array(X)
-    with pytest.raises(ValueError, match="X is sparse, with which monotonic_cst"):
-        StructBoostClassifier(monotonic_cst=[0] * 4).fit(rows, y)
-    with pytest.raises(ValueError, match=r"X is sparse, and columns \[1\] of the training set"):
-        StructBoostClassifier(max_iter=2, categorical_features=[1]).fit(X, y).predict(rows)
+    refused(
+        "X is sparse, with which monotonic_cst",
+        StructBoostClassifier(monotonic_cst=[0] * 4).fit,
+        rows,
+        y,
+    )
+    refused(
+        r"X is sparse, and columns \[1\] of the training set",
+        StructBoostClassifier(max_iter=2, categorical_features=[1]).fit(X, y).predict,
+        rows,
+    )
     row = np.argwhere(X)[3, 0]
     for kind in (sparse.csr_array, sparse.csc_array):
         for bad, message in ((np.nan, "NaN"), (np.inf, "infinity")):
             rows.data[3] = bad
             where = f"contains {message}, first in sample {row}"
-            with pytest.raises(ValueError, match=where):
-                StructBoostClassifier().fit(kind(rows), y)
+            refused(where, StructBoostClassifier().fit, kind(rows), y)

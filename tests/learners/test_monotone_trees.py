@@ -1,7 +1,5 @@
 """Trees whose answers rise or fall with features: against all leaves, and on a grid of rows."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -35,7 +33,7 @@ def drawn(seed, depth, **options):
     return rng, family, tree, at, at[comparable(GRID, directions)].T
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
     rng, family, tree, at, (low, high) = drawn(seed, depth)
@@ -48,7 +46,6 @@ def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
     assert (leaves[low] <= leaves[high]).all()
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
     rng, family, tree, at, (low, high) = drawn(seed, depth, confident=True)
@@ -70,7 +67,7 @@ def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
     np.testing.assert_allclose(found[reached], nearest.x[reached], atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.booleans())
 @example(30, 4, True, False, True)  # what is missing goes to the left beside a direction
 def test_answers_keep_the_directions_on_a_grid_with_what_is_missing_and_categories(

@@ -1,7 +1,5 @@
 """Trees of two levels: the search is exact, the bound holds, and the model is a set of tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Families of weak learners: edges, tables, and every formulation with each family."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import permutations, product
 from typing import Any, NamedTuple
@@ -143,7 +141,7 @@ def answers_of(family, learners):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 999), per_channel=st.integers(1, 3))
 def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, seed, per_channel):
     X, duals = made(seed)

@@ -187,7 +187,7 @@ def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_equal_columns_are_one_column_of_the_same_scores_and_norm(seed):
     rng = np.random.default_rng(seed)
     table = rng.random((5, 4))[:, rng.integers(0, 4, 9)] < 0.5

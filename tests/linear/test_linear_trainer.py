@@ -1,7 +1,6 @@
 """The trainer of linear functions by likelihood: optima, choice of C, temperature, Ctrl-C."""
 
 import itertools
-import warnings
 
 import numpy as np
 import pytest
@@ -187,9 +186,8 @@ def interrupt(monkeypatch, round_):
     monkeypatch.setattr(DualChain, "improve", interrupted)
 
 
+@pytest.mark.filterwarnings("error")
 def test_constant_features_get_no_weight():
     X = np.column_stack((np.full(20, 5.0), np.arange(20.0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        trainer = fitted(MulticlassTask(2), X, np.arange(20) // 10, C=20.0)
+    trainer = fitted(MulticlassTask(2), X, np.arange(20) // 10, C=20.0)
     assert not trainer.model_.members["x"].learners.coefficients[:, 0].any()

@@ -1,7 +1,5 @@
 """StructuredSVM against an independent solver on the full program, and its certificate."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -10,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structboost import ChainTask
 from structboost.contract.parts import PartKind, StackedParts, deeply_equal
-from structboost.errors import InterruptedFitWarning, TaskError
+from structboost.errors import InterruptedFitWarning
 from structboost.learners import active_features
 from structboost.linear.designs import designs_of
 from structboost.linear.structured_svm import StructuredSVM
@@ -19,6 +17,7 @@ from tests.helpers.dense_features import dense_features
 from tests.helpers.engine_tasks import PressingTask
 from tests.helpers.listed_outputs import Choose, Pairs, candidates, pairs
 from tests.helpers.problems import quadratic_optimum
+from tests.helpers.refusals import refused
 
 
 class FreePairs(Pairs):
@@ -194,8 +193,12 @@ class DeclaredNearsighted(Nearsighted):
 def test_inexact_argmax_is_noticed_or_declared():
     X = [np.random.default_rng(i).normal(size=(6, 2)) for i in range(10)]
     Y = [5] * 5 + [0] * 5
-    with pytest.raises(TaskError, match=r"loss-augmented argmax of X\[\d\] is not exact"):
-        StructuredSVM(Nearsighted(), C=10.0, random_state=0).fit(X, Y)
+    refused(
+        r"loss-augmented argmax of X\[\d\] is not exact",
+        StructuredSVM(Nearsighted(), C=10.0, random_state=0).fit,
+        X,
+        Y,
+    )
     svm = StructuredSVM(DeclaredNearsighted(), C=10.0, random_state=0).fit(X, Y)
     assert not svm.history_[-1]["certified"]
 
@@ -220,30 +223,27 @@ def test_a_pass_that_finds_nothing_does_not_stall_the_fit():
 
 def test_bad_input():
     for parameters, message in (
-        ({"C": 0.0}, "C is 0.0"),
         ({"tol": 0.0}, "tol is 0.0"),
-        ({"max_epochs": 0}, "max_epochs is 0"),
         *(({"active": active}, "active is .*, which has") for active in ("x", ["word"])),
     ):
-        with pytest.raises(ValueError, match=message):
-            StructuredSVM(MulticlassTask(3), **parameters).fit(X_OF_THREE, Y_OF_THREE)
+        refused(message, StructuredSVM(MulticlassTask(3), **parameters).fit, X_OF_THREE, Y_OF_THREE)
 
 
 def test_a_negative_feature_of_a_bounded_kind_is_named():
     task, X, Y = unlike(SignedPairs())
     X = [np.abs(x) for x in X]
     X[2][2, 0] = -0.5
-    with pytest.raises(TaskError, match=r"parts\(X\[2\]\) has a negative feature for kind 'edge'"):
-        StructuredSVM(task).fit(X, Y)
+    refused(
+        r"parts\(X\[2\]\) has a negative feature for kind 'edge'", StructuredSVM(task).fit, X, Y
+    )
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_kind_without_parts_is_no_source_of_warnings():
     random = np.random.default_rng(0)
     X = [GraphInput(random.normal(size=(3, 2)), np.zeros((0, 2), int)) for _ in range(5)]
     Y = [(x.nodes[:, 0] > 0).astype(int) for x in X]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        svm = StructuredSVM(GraphTask(2), C=10.0).fit(X, Y)
+    svm = StructuredSVM(GraphTask(2), C=10.0).fit(X, Y)
     assert svm.score(X, Y) == 0.0  # minus the loss
 
 

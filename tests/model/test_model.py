@@ -1,14 +1,12 @@
 """The trained model: compiled forms, files, importances."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
@@ -24,6 +22,7 @@ from structboost.errors import EmptyModelWarning, ModelFileError
 from structboost.learners.table import StumpTable
 from structboost.model.ensemble import FORMAT
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.refusals import refused
 
 X, y = load_iris(return_X_y=True)
 
@@ -60,7 +59,6 @@ def test_look_up_tables_score_as_the_stumps_do(classifier):
     np.testing.assert_allclose(model.scores(on_threshold), expected(on_threshold), atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 12), st.integers(1, 3))
 def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
     rng = np.random.default_rng(seed)
@@ -163,10 +161,12 @@ def test_a_learner_on_several_channels_counts_once_and_one_without_weight_not_at
 
 
 def test_wrong_width_and_infinity_are_named(classifier):
-    with pytest.raises(ValueError, match="4 features"):
-        classifier.model_.scores(X[:, :3])
-    with pytest.raises(ValueError, match=r"features\[1\] has infinite"):
-        classifier.model_.scores([[1, np.nan, 3, 4], [1, np.inf, 3, 4]])
+    refused("4 features", classifier.model_.scores, X[:, :3])
+    refused(
+        r"features\[1\] has infinite",
+        classifier.model_.scores,
+        [[1, np.nan, 3, 4], [1, np.inf, 3, 4]],
+    )
 
 
 def test_convergence_display(classifier):
@@ -174,5 +174,4 @@ def test_convergence_display(classifier):
     display = ConvergenceDisplay.from_estimator(classifier)
     primal, bound = (line.get_ydata() for line in display.ax_[0].get_lines()[:2])
     assert (np.asarray(primal) >= np.asarray(bound)).all()
-    with pytest.raises(ValueError, match="not fitted"):
-        ConvergenceDisplay.from_estimator(StructBoostClassifier())
+    refused("not fitted", ConvergenceDisplay.from_estimator, StructBoostClassifier())

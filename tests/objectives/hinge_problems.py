@@ -1,7 +1,5 @@
 """Hinge masters over given columns, and their optimum by a full linear program."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every hinge master over given columns, against the full linear program."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

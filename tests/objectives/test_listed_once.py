@@ -1,7 +1,5 @@
 """Outputs that the argmax chooses from are listed once per fit, as far as memory allows."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

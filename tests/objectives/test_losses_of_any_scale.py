@@ -1,7 +1,5 @@
 """Hinge masters end at the same optimum in whatever unit the losses are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,12 +1,10 @@
 """Proximal steps by blocks in the m-slack master, against the linear program and one slack."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from structboost import ChainTask, RankingTask, StructBoost
@@ -152,7 +150,6 @@ def test_an_error_in_a_pass_over_some_examples_names_the_example():
     assert f"X[{example}]" in raised.value.__notes__[0]
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 999), st.data())
 def test_outputs_of_some_examples_are_those_of_all(seed, data):
     X, Y, _ = chains()

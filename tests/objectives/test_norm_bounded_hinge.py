@@ -1,7 +1,5 @@
 """The hinge form of MultiBoost.MO and .ECC over whole families, and its estimators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Stage-wise likelihood of classes: where it ends, what rounds leave out, and the temperature."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

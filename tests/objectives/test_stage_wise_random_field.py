@@ -1,7 +1,5 @@
 """Newton steps of likelihoods by enumeration of all outputs; random fields and their face."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -84,7 +82,7 @@ def losses(task, X, Y, scores, offsets):
         ),
     ],
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 9999))
 def test_steps_are_shrunken_newton_steps_of_the_likelihood(make, formulation, seed):
     rng = np.random.default_rng(seed)

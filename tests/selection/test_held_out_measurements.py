@@ -1,20 +1,17 @@
 """Measurements of a model on held-out examples."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from structboost import ChainTask, MulticlassTask, RankingTask
+from structboost import MulticlassTask, RankingTask
 from structboost.contract import StackedParts
 from structboost.contract.calls import mean_loss, predictions
 from structboost.selection import Fold
 from structboost.selection.held_out import (
     checked_score,
-    is_constant,
     measured_scores,
     scaled_hinge,
     scaled_log_loss,
@@ -98,37 +95,6 @@ def test_slacks_that_several_outputs_bound_count_once():
         for scale in np.exp(np.linspace(-5, 5, 300))
     ]
     assert min(values) * 0.99 <= found <= min(values) * 1.02
-
-
-def chain_scores():
-    random = np.random.default_rng(0)
-    return StackedParts(
-        {"token": random.normal(size=(9, 3)), "step": random.normal(size=(3, 9))},
-        {"token": np.array([0, 2, 5, 9]), "step": np.arange(4)},
-    )
-
-
-VARIED = rows(np.arange(12.0).reshape(4, 3) ** 2)
-TAGS = [np.array([0, 1]), np.array([0, 0, 0]), np.array([0, 0, 2, 0])]
-ONE_TAG = [np.zeros(n, np.int64) for n in (2, 3, 4)]
-
-
-@pytest.mark.parametrize(
-    ("task", "truth", "predicted", "scores", "expected"),
-    [
-        (MulticlassTask(3), [0, 1, 2, 0], [2, 2, 2, 2], VARIED, True),
-        (MulticlassTask(3), [0, 1, 2, 0], [2, 2, 1, 2], VARIED, False),
-        (MulticlassTask(3), [2, 2, 2, 2], [2, 2, 2, 2], VARIED, False),
-        (MulticlassTask(3), [2, 2, 2, 2], [2, 2, 2, 2], rows(np.ones((4, 3))), True),
-        (ChainTask(3), TAGS, ONE_TAG, chain_scores(), True),
-        (ChainTask(3), TAGS, [*ONE_TAG[:2], np.array([0, 0, 0, 1])], chain_scores(), False),
-        (ChainTask(3), ONE_TAG, ONE_TAG, chain_scores(), False),
-    ],
-)
-def test_constant_predictions_differ_from_constant_truth(task, truth, predicted, scores, expected):
-    X = [np.zeros((np.size(output), 1)) for output in truth]
-    X = np.zeros((4, 1)) if isinstance(task, MulticlassTask) else X
-    assert is_constant(task, X, truth, predicted, scores) == expected
 
 
 def test_measurements_are_the_loss_and_the_surrogate_of_a_fold():

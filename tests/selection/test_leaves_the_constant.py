@@ -4,8 +4,6 @@ In all of these the smallest values give one output for all inputs, and the held
 same for several values after the first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The driver of a choice by held-out data, with measurements that are made up."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

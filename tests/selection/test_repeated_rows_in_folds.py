@@ -1,26 +1,19 @@
 """Rows that repeat are held out one by one, and held-out weights count, in every face."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
 from structboost import (
-    AdaBoostECCClassifier,
-    AdaBoostMHClassifier,
-    AdaBoostMOClassifier,
-    MultiBoostClassifier,
-    MultiBoostCWClassifier,
     MultiBoostECCClassifier,
     MultiBoostMOClassifier,
-    ShareBoostClassifier,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
 from structboost.selection.folds import merged_copies, random_folds
+from tests.helpers.four_faces import CODED
 
 STOPPED = {"early_stopping": True, "random_state": 0}
 HOLDS_OUT = {
@@ -31,12 +24,7 @@ HOLDS_OUT = {
         for name in ("svm", "hinge", "exponential")
     },
     **{
-        cls.__name__: cls(**STOPPED)
-        for cls in (
-            MultiBoostClassifier, MultiBoostCWClassifier, MultiBoostECCClassifier,
-            AdaBoostECCClassifier, AdaBoostMHClassifier, AdaBoostMOClassifier,
-            ShareBoostClassifier,
-        )
+        face.__name__: face(**STOPPED) for face in CODED
     },
     "MultiBoostMOClassifier": MultiBoostMOClassifier(theta=5.0, max_rounds=30, **STOPPED),
     "theta": MultiBoostECCClassifier(theta="cv", random_state=0, max_rounds=30),
@@ -57,6 +45,8 @@ def test_a_classifier_of_few_distinct_rows_learns_what_its_cells_say(model):
     X, y, _ = noisy_cells(3000)
     X_test, y_test, p = noisy_cells(4000, seed=1)
     model.fit(X, y)
+    if getattr(model, "early_stopping", False):
+        assert 1 <= model.n_iter_ <= len(model.validation_losses_)
     assert model.score(X_test, y_test) > np.mean((p > 0.5) == y_test) - 0.02
     if hasattr(model, "predict_proba"):
         assert log_loss(y_test, model.predict_proba(X_test)) < 1.1 * log_loss(y_test, p)

@@ -1,7 +1,5 @@
 """The bundle with and without a ridge, and its cut pool, against an independent solver."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

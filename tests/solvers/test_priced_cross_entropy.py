@@ -1,10 +1,8 @@
 """Cross-entropy over weights with prices: optimum, bound, and the same by column generation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
@@ -34,7 +32,6 @@ def objective(weights, dense, problem, prices, C):
     return float(prices @ weights + C * losses.mean())
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), log_C=st.floats(-1.0, 3.0))
 def test_solution_agrees_with_another_solver_and_the_bound_is_below_all_weights(seed, log_C):
     dense, problem, prices = made(seed)
@@ -51,7 +48,6 @@ def test_solution_agrees_with_another_solver_and_the_bound_is_below_all_weights(
     assert solution.objective <= other.fun * (1 + 1e-4)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_bound_is_valid_at_any_weights_and_edges_are_slopes(seed):
     dense, problem, prices = made(seed)

@@ -1,7 +1,5 @@
 """Products in an order of their own against those of BLAS."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,7 +22,7 @@ SIZES = st.integers(0, 20)
 
 
 @given(SIZES, SIZES, SIZES, st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_products_in_both_orders_are_products(n, m, k, seed):
     rng = np.random.default_rng(seed)
     a, b, v, w = (rng.normal(size=size) for size in ((n, k), (m, k), k, n))
@@ -48,7 +46,7 @@ def test_products_in_both_orders_are_products(n, m, k, seed):
 
 
 @given(st.integers(2, 15), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_solutions_solve(n, seed):
     rng = np.random.default_rng(seed)
     system, right = rng.normal(size=(n, n)), rng.normal(size=(2, n))

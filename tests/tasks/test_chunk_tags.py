@@ -112,7 +112,7 @@ CLASSES = np.array(sorted(["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y"]))
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.lists(st.tuples(*2 * [st.integers(0, 6)]), max_size=6)), max_size=5))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_matches_of_each_sequence_equal_a_count_by_hand(data):
     pairs = [own for (own,) in data]
     true, predicted = (np.array([own[k] for x in pairs for own in x], int) for k in (0, 1))

@@ -1,7 +1,5 @@
 """Every structure against all of its outputs: searches, sums, losses and batches."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import combinations, product
 

@@ -1,7 +1,5 @@
 """Labels of graphs against all labellings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -35,15 +33,13 @@ def test_large_trees_have_probabilities_and_cycles_are_named():
 
 
 def drawn_graphs(shape, n=12):
-    """Graphs with labels that hang on their features, as paths, trees, single nodes or cycles."""
+    """Graphs with labels that hang on their features, as trees, single nodes or cycles."""
     rng = np.random.default_rng(0)
     X, Y = [], []
     for _ in range(n):
         size = int(rng.integers(3, 7))
         edges = {
-            "paths": [[i, i + 1] for i in range(size - 1)],
             "trees": [[int(rng.integers(0, i)), i] for i in range(1, size)],
-            "forests": [[i, i + 1] for i in range(0, size - 1, 2)],
             "single nodes": np.zeros((0, 2), int),
             "cycles": [[i, (i + 1) % size] for i in range(size)],
             "doubled edges": [[0, 1], [1, 0]],
@@ -71,7 +67,7 @@ TRAINERS_OF_GRAPHS = {
 
 @pytest.mark.parametrize("make", TRAINERS_OF_GRAPHS.values(), ids=TRAINERS_OF_GRAPHS)
 def test_training_on_forests_is_certified_and_equals_exact_training(make):
-    for shape in ("paths", "trees", "forests", "single nodes"):
+    for shape in ("trees", "single nodes"):
         task, exact = GraphTask(3), GraphTask(3, exact=True)
         last, other = (make(one).fit(*drawn_graphs(shape)).history_[-1] for one in (task, exact))
         assert last["certified"], shape
@@ -82,7 +78,7 @@ def test_training_on_forests_is_certified_and_equals_exact_training(make):
 
 
 def test_one_cycle_or_another_search_leaves_forests_uncertified():
-    X, Y = drawn_graphs("paths")
+    X, Y = drawn_graphs("trees")
     cycle, labels = drawn_graphs("cycles", 1)
     for task, more in ((GraphTask(3), (cycle, labels)), (OtherSearch(3), ([], []))):
         trainer = StructBoost(task, C=20.0, tol=0.1).fit(X + more[0], Y + more[1])

@@ -1,7 +1,5 @@
 """Sets of labels: losses, costs and weights, and the least expected loss against all sets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,7 +32,7 @@ def measured(loss, y, z):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(WITH_COSTS), st.booleans(), st.booleans())
 def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):
     rng = np.random.default_rng(seed)

@@ -1,7 +1,5 @@
 """Orders of items: argmaxes against all orders, losses against scikit-learn, pairs one by one."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np
@@ -29,7 +27,7 @@ MEASURES = ["map", "precision@2", "precision@9", "ndcg", "ndcg@1", "ndcg@2", "nd
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(MEASURES))
 def test_searches_of_orders_equal_enumeration(seed, loss):
     rng = np.random.default_rng(seed)
@@ -60,7 +58,7 @@ def test_searches_of_orders_equal_enumeration(seed, loss):
     assert task.loss(y, np.zeros(n)) == pytest.approx(1 - np.mean(best_and_worst))
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(st.integers(0, 10_000))
 def test_tied_pairs_count_half_in_the_loss(seed):
     rng = np.random.default_rng(seed)
@@ -79,7 +77,7 @@ def augmented_values(found, scores):
     return out
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_ranking_separation_is_the_best_over_all_orders_and_all_pairs(seed):
     rng = np.random.default_rng(seed)
@@ -116,7 +114,7 @@ def test_ranking_separation_is_the_best_over_all_orders_and_all_pairs(seed):
     assert float(slacks.weights @ by_slack) == pytest.approx(total)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.booleans())
 def test_weights_of_violated_pairs_equal_those_of_all_pairs(seed, margin, weighted):
     rng = np.random.default_rng(seed)

@@ -1,7 +1,5 @@
 """Repeated rows of a table, against a dictionary of pairs."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -28,7 +26,7 @@ def pairs_of(rows, labels):
     return [(*row, label) for row, label in zip(table.tolist(), labels.tolist(), strict=True)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 9999),
     st.sampled_from([2, 3, 10**6]),

@@ -1,7 +1,5 @@
 """Properties of single tasks beyond the searches by which all are compared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,14 +23,14 @@ def pixels(box):
     return image
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(corners, st.lists(corners, min_size=1, max_size=5))
 def test_overlaps_of_boxes_equal_fractions_of_pixels(box, others):
     counted = [(pixels(box) & pixels(o)).sum() / (pixels(box) | pixels(o)).sum() for o in others]
     np.testing.assert_allclose(overlaps(np.array(box, float), np.array(others, float)), counted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 9999))
 def test_a_box_overlaps_itself_wholly_however_its_corners_round(seed):
     boxes = np.random.default_rng(seed).uniform(0.1, 50.0, size=(6, 4))

@@ -1,7 +1,5 @@
 """Sizes that do not fit into memory are refused before memory is taken, with what they need."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Of equally good outputs every task takes the one that its tie rule names."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from itertools import islice, product

@@ -1,7 +1,5 @@
 """The trainer against independent solvers, and what users do with it."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -18,7 +16,6 @@ from structboost import (
 )
 from structboost.contract import StackedParts
 from structboost.contract.separation import best_output
-from structboost.errors import TaskError
 from structboost.learners.base import Column
 from structboost.learners.pricing import BestCode, FreeSign, PerChannel, SharedOverChannels
 from structboost.objectives import (
@@ -36,6 +33,7 @@ from structboost.objectives.stage_wise import StageWise
 from tests.helpers.dense_features import dense_features
 from tests.helpers.engine_tasks import ChainTask
 from tests.helpers.problems import all_stumps, class_margins, full_optimum
+from tests.helpers.refusals import refused
 
 
 def problem_of(name, seed):
@@ -83,7 +81,7 @@ def recomputed_objective(trainer, X, Y):
     return model.weights.sum() + trainer.C * risk / len(Y)
 
 
-@settings(max_examples=24, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     st.sampled_from(PROBLEMS), st.sampled_from(FORMS), st.sampled_from([3.0, 60.0, 200.0]),
     st.integers(0, 99), st.booleans(),
@@ -107,7 +105,7 @@ def test_optimum_and_bounds_equal_an_independent_solver(name, form, C, seed, is_
         assert record["primal"] >= least * (1 - 1e-7)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8, derandomize=True)
 @given(
     st.sampled_from(PROBLEMS), st.integers(0, 50), st.sampled_from([5.0, 30.0, 300.0]),
     st.sampled_from([0.01, 0.05, 0.2, 0.6]),
@@ -209,8 +207,6 @@ def test_every_formulation_records_its_counts_per_round(formulation):
 
 
 BAD = {
-    "C is 0": {"C": 0},
-    "spread is 1.0": {"spread": 1.0},
     "spread needs can_spread, which MS": {"spread": 0.1, "formulation": "m_slack"},
     r"X\[1\] has infinite": {"X": [[np.nan, 1.0], [np.inf, np.nan]]},
     r"X\[1\] has NaN .*weak_learner='svm'": {"X": [[0.0], [np.nan]], "weak_learner": "svm"},
@@ -221,8 +217,7 @@ BAD = {
 def test_parameters_out_of_range_and_bad_data_are_named(message, changes):
     settings = {"C": 1.0, "X": [[0.0], [1.0]], "Y": [-1, 1], "sample_weight": None} | changes
     data = {name: settings.pop(name) for name in ("X", "Y", "sample_weight")}
-    with pytest.raises(ValueError, match=message):
-        StructBoost(BinaryTask(), **settings).fit(**data)
+    refused(message, StructBoost(BinaryTask(), **settings).fit, **data)
 
 
 @pytest.mark.parametrize("formulation", [Exponential(), Logistic()], ids=str)
@@ -237,8 +232,12 @@ def test_masters_that_take_single_terms_refuse_others(formulation):
             ], edge
 
     for rule in (BestCode(), SharedOverChannels(), Halved()):
-        with pytest.raises(TaskError, match="columns of one weak learner on one channel"):
-            StructBoost(MulticlassTask(3), C=1e3, formulation=formulation, pricing=rule).fit(X, y)
+        refused(
+            "columns of one weak learner on one channel",
+            StructBoost(MulticlassTask(3), C=1e3, formulation=formulation, pricing=rule).fit,
+            X,
+            y,
+        )
 
 
 class TwoParts(MulticlassTask):
@@ -252,10 +251,12 @@ class TwoParts(MulticlassTask):
     "formulation", [Exponential(), Logistic(), NormBounded(), StageWise()], ids=str
 )
 def test_formulations_for_one_part_refuse_several(formulation):
-    with pytest.raises(TaskError, match="one kind of parts and one part per example"):
-        StructBoost(TwoParts(3), C=1.0, formulation=formulation).fit(X, y)
-    with pytest.raises(ValueError, match="C is -1"):
-        StructBoost(MulticlassTask(3), C=-1.0, formulation=formulation).fit(X, y)
+    refused(
+        "one kind of parts and one part per example",
+        StructBoost(TwoParts(3), C=1.0, formulation=formulation).fit,
+        X,
+        y,
+    )
 
 
 @pytest.mark.parametrize("C", [10.0, "auto"])
@@ -285,10 +286,9 @@ def test_an_objective_with_parameters_is_the_fit_of_these_parameters():
             np.testing.assert_array_equal(fitted.model_.weights, plain.model_.weights)
             assert fitted.C_ == 5.0
         assert given.objective is objective
-        with pytest.raises(ValueError, match="C is given twice"):
-            StructBoost(task, C=2.0, objective=objective).fit(X, y)
+        refused("C is given twice", StructBoost(task, C=2.0, objective=objective).fit, X, y)
     for wrong in (LogLoss(), "hinge"):
-        with pytest.raises(TypeError, match=r"objective is .*; give Hinge\(\)"):
-            StructBoost(task, C=2.0, objective=wrong).fit(X, y)
-    with pytest.raises(TypeError, match="C is None"):
-        StructBoost(task).fit(X, y)
+        refused(
+            r"objective is .*; give Hinge\(\)", StructBoost(task, C=2.0, objective=wrong).fit, X, y
+        )
+    refused("C is None", StructBoost(task).fit, X, y)

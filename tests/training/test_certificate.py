@@ -1,7 +1,5 @@
 """What a record claims: bounds only where they hold, the bound over all stumps, the smallest C."""
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np

@@ -11,6 +11,7 @@ from structboost.errors import EngineError, InterruptedFitWarning
 from structboost.runtime import blocks
 from structboost.training import checkpoint
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
+from tests.helpers.refusals import refused
 from tests.training.test_engines import (
     ERRORS_LIKE_LOSSES,
     ChainTask,
@@ -91,8 +92,9 @@ def test_arrays_are_not_gathered():
     frames = pytest.importorskip("dask.dataframe")
     frame = frames.from_dask_array(spread_X, columns=list("abcd"))
     assert on_cluster(MulticlassTask(3), frame.to_dask_array(lengths=True), spread_y) == expected
-    with pytest.raises(TypeError, match=r"give an array, such as X\.to_dask_array"):
-        on_cluster(MulticlassTask(3), frame, spread_y)
+    refused(
+        r"give an array, such as X\.to_dask_array", on_cluster, MulticlassTask(3), frame, spread_y
+    )
 
 
 @pytest.mark.usefixtures("client")
@@ -201,5 +203,4 @@ def holed(value):
 )  # fmt: skip
 def test_bad_dask_collections_raise_errors(task, X, Y, changes, message):
     array = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match=message):
-        on_cluster(task, array.from_array(X, chunks=(20, 4)), Y, **changes)
+    refused(message, on_cluster, task, array.from_array(X, chunks=(20, 4)), Y, **changes)

@@ -1,7 +1,5 @@
 """Fits that leave examples out, and what they decide."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

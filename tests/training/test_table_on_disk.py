@@ -14,6 +14,7 @@ from structboost.learners import binning
 from structboost.runtime import blocks
 from structboost.training import examples
 from tests.helpers.damaged_files.archives import put_together, taken_apart
+from tests.helpers.refusals import refused
 from tests.training.test_engines import classes, what_was_learned
 
 X, Y = classes(60)
@@ -61,8 +62,7 @@ def test_thresholds_of_many_rows_are_those_of_a_sample(tmp_path, monkeypatch):
     ],
 )
 def test_bad_batches_are_named_and_leave_nothing(batches, n_rows, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        BinnedTable.from_batches(tmp_path / "table", batches, n_rows)
+    refused(message, BinnedTable.from_batches, tmp_path / "table", batches, n_rows)
     assert not list(tmp_path.iterdir())
 
 
@@ -83,8 +83,7 @@ class NeedsInputs(MulticlassTask):
 )
 def test_fits_that_a_table_does_not_suit_are_refused(task, outputs, settings, message, tmp_path):
     table = BinnedTable.from_array(tmp_path / "table", X)
-    with pytest.raises(ValueError, match=message):
-        StructBoost(task, C=1.0, **settings).fit(table, outputs)
+    refused(message, StructBoost(task, C=1.0, **settings).fit, table, outputs)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Bad parameters and bad input: each error names the argument, the sample and the remedy."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 
@@ -26,7 +24,6 @@ from structboost import (
     faces,
     validation,
 )
-from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
 from structboost.objectives.base import FORMULATIONS, formulation_of
 from structboost.objectives.stage_wise import StageWise, StageWiseLikelihood
@@ -38,6 +35,7 @@ from structboost.text.token_features import TokenFeatures
 from structboost.text.two_stage_tagger import TwoStageTagger
 from structboost.validation import checked_example_weights, shown
 from tests.helpers.choose import Choose
+from tests.helpers.refusals import refused
 
 pandas = pytest.importorskip("pandas")
 
@@ -120,9 +118,7 @@ PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[
 PARAMETERS += [(make, name) for make in FURTHER for name in DECLARED if hasattr(make(), name)]
 
 
-@pytest.mark.parametrize(
-    ("make", "name"), PARAMETERS, ids=lambda value: getattr(value, "__name__", value)
-)
+@pytest.mark.parametrize(("make", "name"), PARAMETERS)
 def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
     def call(value):
         made = hinge(make, **{name: value})
@@ -146,10 +142,12 @@ def refuse(call, name, refused):
 @pytest.mark.parametrize("make", [StructBoostClassifier, StructBoostRanker, boosted_trainer])
 def test_a_spread_that_leaves_nothing_to_spread_within_is_refused(make):
     for parameters in ({"spread": 0.01}, {"spread": 0.02, "tol": 0.05}):
-        with pytest.raises(
-            ValueError, match=r"spread is 0\.0\d, not above tol = 0\.0\d.* raise spread, lower tol"
-        ):
-            hinge(make, **parameters).fit(X, y)
+        refused(
+            r"spread is 0\.0\d, not above tol = 0\.0\d.* raise spread, lower tol",
+            hinge(make, **parameters).fit,
+            X,
+            y,
+        )
 
 
 def test_long_values_are_shown_short():
@@ -197,18 +195,21 @@ def without_categories(make):
 
 
 @pytest.mark.parametrize("kind", BAD_COLUMNS)
-@pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", ESTIMATORS)
 def test_column_that_is_not_numeric_raises_an_error_that_names_it(make, kind):
     column, message = BAD_COLUMNS[kind]
     frame = FRAME.assign(colour=column)
-    with pytest.raises((TypeError, ValueError), match=rf"Column 'colour' of X holds .*{message}"):
-        without_categories(make).fit(frame, y)
+    refused(rf"Column 'colour' of X holds .*{message}", without_categories(make).fit, frame, y)
 
 
-@pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", ESTIMATORS)
 def test_an_array_of_dates_is_refused(make):
-    with pytest.raises((TypeError, ValueError), match=r"Column 0 of X holds .*days of dates"):
-        make().fit(np.full((30, 2), np.datetime64("2020-01-01")), y)
+    refused(
+        r"Column 0 of X holds .*days of dates",
+        make().fit,
+        np.full((30, 2), np.datetime64("2020-01-01")),
+        y,
+    )
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -225,43 +226,36 @@ def test_inputs_of_predict_are_checked_like_those_of_fit(make):
     ):
         assert len(estimator.predict(FRAME.assign(colour=column))) == len(y)
     for column, message in BAD_COLUMNS.values():
-        with pytest.raises((TypeError, ValueError), match=f"Column 'colour' .*{message}"):
-            estimator.predict(FRAME.assign(colour=column))
-    with pytest.raises(
-        ValueError, match=r"got 1D array of strings instead(.|\n)*by sklearn.*TfidfV"
-    ):
-        StructBoostClassifier().fit(["a text", "a book"], [0, 1])
-    with pytest.raises(ValueError, match=r"Expected 2D array, got 1D array(.|\n)*reshape\(1, -1\)"):
-        estimator.predict(X[0])
+        refused(f"Column 'colour' .*{message}", estimator.predict, FRAME.assign(colour=column))
+    refused(
+        r"got 1D array of strings instead(.|\n)*by sklearn.*TfidfV",
+        StructBoostClassifier().fit,
+        ["a text", "a book"],
+        [0, 1],
+    )
+    refused(r"Expected 2D array, got 1D array(.|\n)*reshape\(1, -1\)", estimator.predict, X[0])
 
 
 # -- labels --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", CLASSIFIERS, ids=lambda make: make.__name__)
-def test_missing_and_mixed_labels_are_named(make):
-    for missing in (None, float("nan"), pandas.NA, pandas.NaT):
-        for others in (["a", "b"], [0, 1]):
-            labels = np.array([*others, missing] * 10, dtype=object)
-            with pytest.raises(ValueError, match=r"y\[2\] is .*; give every sample a label"):
-                make().fit(X, labels)
-    with pytest.raises(
-        ValueError, match=r"y\[1\] is 'a' and y\[0\] is 0; give only strings or only numbers"
-    ):
-        make().fit(X, np.array([0, "a", "b"] * 10, dtype=object))
-
-
-@pytest.mark.parametrize("make", BOOSTED, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", BOOSTED)
 def test_early_stopping_names_the_label_of_which_too_few_are_held_out(make):
     labels = np.array(["pear", "plum", "quince"])[y % 2]
     labels[4] = "quince"
-    with pytest.raises(
-        ValueError, match=r"only one sample of class 'quince'.*early_stopping=False"
-    ):
-        make(early_stopping=True).fit(X, labels)
+    refused(
+        r"only one sample of class 'quince'.*early_stopping=False",
+        make(early_stopping=True).fit,
+        X,
+        labels,
+    )
     for fraction, message in ((0.05, "2 of 30 samples; .* 3"), (0.95, "29 of 30 samples")):
-        with pytest.raises(ValueError, match=f"is {fraction}, which holds out {message}"):
-            make(early_stopping=True, validation_fraction=fraction).fit(X, y)
+        refused(
+            f"is {fraction}, which holds out {message}",
+            make(early_stopping=True, validation_fraction=fraction).fit,
+            X,
+            y,
+        )
 
 
 RELEVANCE = {
@@ -281,15 +275,17 @@ def test_relevance_that_is_no_numbers_is_refused(kind):
     if kind == "numbers as objects":  # which the ranker reads as numbers
         assert StructBoostRanker(max_iter=2).fit(X, relevance).score(X, relevance) > 0.5
     else:
-        with pytest.raises((TypeError, ValueError), match=rf"{message}|of type date"):
-            StructBoostRanker().fit(X, relevance)
+        refused(rf"{message}|of type date", StructBoostRanker().fit, X, relevance)
     for make in (StructBoost, StructuredSVM):
-        with pytest.raises(
-            TaskError, match=rf"Y\[1\] .*{message}; give numbers, larger for better"
-        ):
-            make(RankingTask(), C=1.0).fit([X, X], [y, relevance])
-    with pytest.raises(TaskError, match=rf"The relevance of a query .*{message}"):
-        RankingTask().loss(relevance, np.arange(30.0))
+        refused(
+            rf"Y\[1\] .*{message}; give numbers, larger for better",
+            make(RankingTask(), C=1.0).fit,
+            [X, X],
+            [y, relevance],
+        )
+    refused(
+        rf"The relevance of a query .*{message}", RankingTask().loss, relevance, np.arange(30.0)
+    )
 
 
 def test_relevance_of_any_numbers_or_bool_is_taken():
@@ -302,8 +298,7 @@ def test_relevance_of_any_numbers_or_bool_is_taken():
         (y > 0).astype(np.uint8),
     ):
         np.testing.assert_array_equal(ranker.fit(X, relevance).predict(X), expected)
-    with pytest.raises(ValueError, match="y holds <U4, such as 'low'"):
-        ranker.score(X, np.where(y > 0, "high", "low"))
+    refused("y holds <U4, such as 'low'", ranker.score, X, np.where(y > 0, "high", "low"))
 
 
 def test_a_ranker_holds_out_what_it_can():
@@ -316,7 +311,7 @@ def test_a_ranker_holds_out_what_it_can():
 # -- weights -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [*CLASSIFIERS, boosted_trainer, linear_trainer])
+@pytest.mark.parametrize("make", [*ESTIMATORS, boosted_trainer, linear_trainer])
 def test_weights_whose_sum_overflows_have_exact_ratios(make):
     weights = np.where(np.arange(30) < 20, 1.0, 3.0)
     limits = {"max_epochs": 20, "max_iter": 2, "max_rounds": 2, "tol": 0.5, "random_state": 0}
@@ -325,15 +320,6 @@ def test_weights_whose_sum_overflows_have_exact_ratios(make):
     huge = hinge(make, **settings).fit(X, y, sample_weight=np.ldexp(weights, 1021))
     assert huge.objective_ == plain.objective_ > 0
     np.testing.assert_array_equal(huge.predict(X), plain.predict(X))
-
-
-def test_the_ranker_takes_weights_whose_sum_overflows():
-    qid = np.repeat(np.arange(3), 10)
-    weights = np.tile([1.0, 2.0, 4.0, 2.0, 1.0], 6)
-    ranker = StructBoostRanker(objective="hinge", C=100.0, max_iter=3)
-    plain = ranker.fit(X, y, qid, weights).predict(X)
-    huge = ranker.fit(X, y, qid, np.ldexp(weights, 1020)).predict(X)
-    np.testing.assert_array_equal(plain, huge)
 
 
 def test_class_weights_and_sample_weights_do_not_overflow_together():
@@ -350,8 +336,7 @@ def test_scaled_weights_have_the_same_ratios():
     for scale in (2.0**-1000, 2.0**1000, 5e-324 / weights.min()):
         shares = checked_example_weights(scale * weights, 50)
         assert shares.sum() == pytest.approx(1.0)
-    with pytest.raises(ValueError, match=r"sample_weight is not numeric .*'x'"):
-        checked_example_weights([1, "x"], 2)
+    refused(r"sample_weight is not numeric .*'x'", checked_example_weights, [1, "x"], 2)
 
 
 # -- examples ------------------------------------------------------------------------------------
@@ -367,23 +352,19 @@ def test_one_input_where_a_list_is_wanted_is_named(make):
     ):
         trainer = make(task, C=1.0, tol=0.1).fit(inputs, outputs)
         assert len(trainer.predict(inputs[:1])) == 1
-        with pytest.raises(TaskError, match=remedy):
-            trainer.predict(inputs[0])
+        refused(remedy, trainer.predict, inputs[0])
         for single in (3, iter(inputs)):
-            with pytest.raises(TypeError, match=remedy):
-                trainer.predict(single)
-        with pytest.raises(
-            TypeError,
-            match=r"X is 3, not a sequence; .*give \[x\]|X is 3, not a sequence; give a list",
-        ):
-            trainer.fit(3, [0])
-        with pytest.raises(TypeError, match=r"Y is 3, not a sequence; .* \[y\] for one example"):
-            trainer.fit(tables, 3)
+            refused(remedy, trainer.predict, single)
+        refused(
+            r"X is 3, not a sequence; .*give \[x\]|X is 3, not a sequence; give a list",
+            trainer.fit,
+            3,
+            [0],
+        )
+        refused(r"Y is 3, not a sequence; .* \[y\] for one example", trainer.fit, tables, 3)
     table = make(BinaryTask(), C=1.0, tol=0.1).fit(X, np.where(y > 0, 1, -1))
-    with pytest.raises(TaskError, match=r"X has shape \(3,\); .*X\[\[i\]\] for one example"):
-        table.predict(X[0])
-    with pytest.raises(TaskError, match=r"X\[2\] is array.* all of one length"):
-        table.predict([X[0], X[1], X[2, :2]])
+    refused(r"X has shape \(3,\); .*X\[\[i\]\] for one example", table.predict, X[0])
+    refused(r"X\[2\] is array.* all of one length", table.predict, [X[0], X[1], X[2, :2]])
 
 
 class WithoutEdges(Choose):
@@ -408,8 +389,11 @@ def test_a_kind_without_parts_is_left_alone_or_named():
         fitted = trainer.set_params(weak_learner=name).fit(tables, outputs)
         assert len(fitted.predict(tables)) == 3
     for name in ("feature", "perceptron", "svm", "lda"):
-        with pytest.raises(TaskError, match=f"a part of a kind that weak_learner='{name}'"):
-            trainer.set_params(weak_learner=name).fit(tables, outputs)
-    with pytest.raises(TaskError, match=r"features has shape \(0,\); give a table"):
-        bin_features(np.zeros(0))
+        refused(
+            f"a part of a kind that weak_learner='{name}'",
+            trainer.set_params(weak_learner=name).fit,
+            tables,
+            outputs,
+        )
+    refused(r"features has shape \(0,\); give a table", bin_features, np.zeros(0))
     assert bin_features(np.zeros((0, 3))).codes.shape == (3, 0)
