@@ -21,6 +21,8 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 BEGUN = "begun"
 ENDS = ("model, interrupted", "model, whole", "KeyboardInterrupt")
 # So long a program may go on after Ctrl-C; a pass of compiling cannot be broken off.
@@ -32,90 +34,57 @@ _BETWEEN = 0.3
 
 def noisy(n_classes=4, n=600):
     """A table that cannot be fitted soon."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(n, 10)), np.arange(n) % n_classes
+    return np.random.default_rng(0).normal(size=(n, 10)), np.arange(n) % n_classes
 
 
-def fitted(estimator, X, y):
-    estimator.fit(X, y)
-    assert len(estimator.predict(X[:7])) == 7
+def face(name, outputs=None, **parameters):
+    """Fit a face to the table, with its classes or with outputs that are made of it."""
+    import structboost
+
+    X, y = noisy()
+    model = getattr(structboost, name)(**parameters).fit(X, y if outputs is None else outputs(X))
+    assert len(getattr(model, "transform" if name == "CrossFitted" else "predict")(X[:7])) == 7
+
+
+HINGE = {"objective": "hinge", "C": 200.0, "tol": 0.0, "max_iter": 2000}
 
 
 def classifier(**parameters):
+    face("StructBoostClassifier", **HINGE | parameters)
+
+
+def cross_fitted():
     from structboost import StructBoostClassifier
 
-    fitted(
-        StructBoostClassifier(
-            **{"objective": "hinge", "C": 200.0, "tol": 0.0, "max_iter": 2000} | parameters
-        ),
-        *noisy(),
-    )
-
-
-def multiboost(name, **parameters):
-    import structboost
-
-    fitted(getattr(structboost, name)(max_rounds=5000, random_state=0, **parameters), *noisy())
-
-
-def label_sets(**parameters):
-    from structboost import StructBoostMultiLabelClassifier
-
-    X, _ = noisy()
-    fitted(StructBoostMultiLabelClassifier(**parameters), X, (X[:, :5] > 0.3).astype(int))
+    face("CrossFitted", estimator=StructBoostClassifier(**HINGE), folds=5)
 
 
 def tagger(**parameters):
-    import numpy as np
-
     from structboost import StructBoostTagger
 
-    X, y = noisy(n=3000)
-    sentences = [
-        [{f"word{k}": 1.0, "x": value} for k, value in enumerate(row[:4])] for row in X[:1500]
-    ]
-    tags = [np.roll(list("ABCD"), k).tolist() for k in y[:1500]]
-    fitted(StructBoostTagger(**parameters), sentences, tags)
+    X, y = noisy(n=1500)
+    sentences = [[{f"word{k}": 1.0, "x": value} for k, value in enumerate(row[:4])] for row in X]
+    tags = [np.roll(list("ABCD"), k).tolist() for k in y]
+    model = StructBoostTagger(**parameters).fit(sentences, tags)
+    assert len(model.predict(sentences[:7])) == 7
 
 
-def decisions(**parameters):
-    import numpy as np
-
-    from structboost import PredictThenOptimize
-
-    X, _ = noisy(n=900)
-    costs = np.abs(X[:, :6] @ np.random.default_rng(1).normal(size=(6, 12))) + 1.0
-    fitted(PredictThenOptimize(cheapest, tol=1e-9, random_state=0, **parameters), X, costs)
+def costs(X):
+    return np.abs(X[:, :6] @ np.random.default_rng(1).normal(size=(6, 12))) + 1.0
 
 
 def cheapest(costs):
     """Three cheapest of twelve items."""
-    import numpy as np
-
     return np.isin(np.arange(12), np.argsort(costs)[:3]).astype(float)
 
 
-def cross_fitted():
-    from structboost import CrossFitted, StructBoostClassifier
+def chains():
+    from structboost import ChainTask, StructuredSVM
 
-    X, y = noisy(n=3000)
-    made = CrossFitted(StructBoostClassifier(objective="hinge", C=200.0, tol=0.0), folds=5)
-    assert len(made.fit(X, y).transform(X[:7])) == 7
-
-
-def trainer(name, **parameters):
-    import numpy as np
-
-    import structboost
-    from structboost.tasks import ChainTask
-
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(8, 6)) for _ in range(800)]
-    Y = [rng.integers(0, 3, 8) for _ in X]
-    made = getattr(structboost, name)(ChainTask(3), C=1e3, tol=1e-9, **parameters).fit(X, Y)
-    assert len(made.predict(X[:3])) == 3
+    X, y = noisy(n_classes=3, n=6400)
+    X, Y = np.split(X, 800), np.split(np.random.default_rng(1).permutation(y), 800)
+    model = StructuredSVM(ChainTask(3), C=1e3, tol=1e-9, max_epochs=10**6).fit(X, Y)
+    assert len(model.predict(X[:3])) == 3
 
 
 def own_task(seconds, n, **parameters):
@@ -191,23 +160,28 @@ CASES = {
     "one_slack, dask": dask,
     "m_slack": lambda: classifier(formulation="m_slack"),
     "trees": lambda: classifier(weak_learner="tree"),
-    "exponential": lambda: multiboost("MultiBoostCWClassifier", tol=0.0),
-    "AdaBoost": lambda: multiboost("AdaBoostECCClassifier"),
+    "exponential": lambda: face("MultiBoostCWClassifier", tol=0.0, max_rounds=5000),
+    "AdaBoost": lambda: face("AdaBoostECCClassifier", max_rounds=5000),
     "own task, threads": lambda: own_task(0.002, 200, n_jobs=2),
     "own task, processes": lambda: own_task(0.002, 200, engine="processes", n_jobs=2),
     "own task, one argmax for minutes": lambda: own_task(300.0, 8, engine="serial"),
     "log-loss": lambda: classifier(objective="log_loss", C="auto", tol=0.01, max_iter=5000),
     "early stopping": lambda: classifier(early_stopping=True, n_iter_no_change=10**6),
-    "label sets": lambda: label_sets(max_iter=5000),
+    "label sets": lambda: face(
+        "StructBoostMultiLabelClassifier", lambda X: (X > 0.3).astype(int), max_iter=5000
+    ),
     "tagger": lambda: tagger(max_iter=2000),
     "tagger, linear": lambda: tagger(weak_learner="linear"),
-    "decisions": lambda: decisions(C=100.0, weak_learner=["linear", "stump"]),
+    "decisions": lambda: face(
+        "PredictThenOptimize", costs, problem=cheapest, C=100.0, tol=1e-9,
+        weak_learner=["linear", "stump"],
+    ),
     "cross-fitted": cross_fitted,
-    "chain, linear": lambda: trainer("StructuredSVM", max_epochs=10**6),
+    "chain, linear": chains,
     "tracker": tracker,
     "segmenter": segmenter,
     "command": command,
-}
+}  # fmt: skip
 
 
 def say(text):

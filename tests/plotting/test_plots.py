@@ -60,6 +60,13 @@ class Page(HTMLParser):
             self.cells.append(text)
 
 
+def page_of(path, *arguments, **more):
+    """Page and text of the report of a model."""
+    save_report(path / "r.html", *arguments, **more)
+    text = (path / "r.html").read_text(encoding="utf-8")
+    return Page(text), text
+
+
 @pytest.mark.slow
 def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     frame = pd.DataFrame(X, columns=HOSTILE)
@@ -67,9 +74,7 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     model = StructBoostClassifier(objective="hinge", weak_learner="stump", max_iter=8).fit(
         frame[::2], names[::2]
     )
-    save_report(tmp_path / "r.html", model, frame[1::2], names[1::2], title="Irises <&>")
-    text = (tmp_path / "r.html").read_text(encoding="utf-8")
-    page = Page(text)
+    page, text = page_of(tmp_path, model, frame[1::2], names[1::2], title="Irises <&>")
     assert not plt.get_fignums()
     assert page.headings == [
         "Model", "Score", "Precision and recall", "Confusion", "Importances", "Shapes",
@@ -103,23 +108,22 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model is empty")
 def test_report_omits_sections_that_a_model_lacks(tmp_path):
-    def headings(model, *data, **arguments):
-        save_report(tmp_path / "r.html", model, *data, **arguments)
-        return Page((tmp_path / "r.html").read_text()).headings
-
     qid = np.repeat(np.arange(15), 10)
     shuffled = np.random.default_rng(0).permutation(150)
     data = X[shuffled], Y[shuffled]
     trees = StructBoostRanker(max_iter=2).fit(*data, qid=qid)
-    found = headings(trees, *data, qid=qid)
-    assert found == ["Model", "Score", "Importances", "Convergence", "Parameters"]
-    assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in (tmp_path / "r.html").read_text()
-    linear = StructuredSVMClassifier(tol=0.5).fit(X, Y)
-    assert headings(linear) == ["Model", "Shapes", "Convergence", "Parameters"]
+    page, text = page_of(tmp_path, trees, *data, qid=qid)
+    assert page.headings == ["Model", "Score", "Importances", "Convergence", "Parameters"]
+    assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in text
     empty = StructBoostClassifier(objective="hinge", C=1e-3, max_iter=2).fit(X, Y)
-    assert headings(empty) == ["Model", "Convergence", "Parameters"]
     trainer = StructBoost(MulticlassTask(3), C=20, max_rounds=3).fit(X, Y)
-    assert headings(trainer, X, Y) == ["Model", "Score", "Shapes", "Convergence", "Parameters"]
+    for arguments, sections in (
+        ([StructuredSVMClassifier(tol=0.5).fit(X, Y)], ["Shapes"]),
+        ([empty], []),
+        ([trainer, X, Y], ["Score", "Shapes"]),
+    ):
+        headings = page_of(tmp_path, *arguments)[0].headings
+        assert headings == ["Model", *sections, "Convergence", "Parameters"]
 
 
 @pytest.mark.slow
@@ -127,19 +131,13 @@ def test_report_names_objective_learners_and_C(tmp_path):
     hinge = StructBoostRanker(objective="hinge", C=20, tol=0.3).fit(X, Y)
     # What the parameters say later was not minimised.
     hinge.set_params(objective="pairwise", C="auto")
+    boosted = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
     for model, expected in (
-        (
-            StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y),
-            {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"},
-        ),
+        (boosted, {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"}),
         (hinge, {"Minimised": "hinge", "Weak learners": "stump", "C": "20"}),
-        (
-            StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y),
-            {"Weak learners": "linear", "C": "3"},
-        ),
+        (StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y), {"Weak learners": "linear", "C": "3"}),
     ):
-        save_report(tmp_path / "r.html", model)
-        cells = Page((tmp_path / "r.html").read_text()).cells
+        cells = page_of(tmp_path, model)[0].cells
         names = ("Minimised", "Weak learners", "C", "Learning rate")
         assert {name: cells[cells.index(name) + 1] for name in names if name in cells} == expected
 
@@ -161,19 +159,17 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
 
 @pytest.mark.slow
 def test_reports_of_label_sets_and_tags_have_a_row_for_each_label(tmp_path):
-    first, second = X[:, 0] > X[:, 0].mean(), X[:, 1] > X[:, 1].mean()
-    lists = [["high"] * int(a) + ["wide"] * int(b) for a, b in zip(first, second, strict=True)]
+    lists = [["high"] * int(x[0] > 5.8) + ["wide"] * int(x[1] > 3.0) for x in X]
     sets = StructBoostMultiLabelClassifier(max_iter=2).fit(X, lists)
     sequences = [X[::10], X[5::30], X[::20]]
-    tags = [np.where(x[:, 0] > X[:, 0].mean(), "high", "low").tolist() for x in sequences]
+    tags = [np.where(x[:, 0] > 5.8, "high", "low").tolist() for x in sequences]
     tagger = StructBoostTagger(max_iter=2).fit(sequences, tags)
     for estimator, inputs, y, names in (
         (sets, X, lists, ["high", "wide"]),
         (sets, X, [[*labels, "new"] for labels in lists], ["wide", "(not in training)"]),
         (tagger, sequences, tags, ["high", "low"]),
     ):
-        save_report(tmp_path / "r.html", estimator, inputs, y)
-        text = (tmp_path / "r.html").read_text()
+        _, text = page_of(tmp_path, estimator, inputs, y)
         assert "Precision and recall" in text
         assert all(f"<th>{name}</th>" in text for name in names)
     assert "Confusion" in text
@@ -209,7 +205,7 @@ def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
 def test_slopes_and_steps_add_up_to_the_scores():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 3)) + 100.0
-    y = (X @ [1.0, 1.0, 1.0] > 300.0).astype(int) + (X[:, 2] > 101.0)
+    y = (X.sum(axis=1) > 300.0).astype(int) + (X[:, 2] > 101.0)
     model = StructBoostClassifier(
         objective="hinge", C=30, tol=0.05, weak_learner=["linear", "stump"]
     ).fit(X, y)
@@ -218,21 +214,18 @@ def test_slopes_and_steps_add_up_to_the_scores():
     assert sum(len(display.shape(f)[0]) for f in range(3)) > 0
     assert display.axes_[0].get_xlabel() == f"feature {np.argmax(display.importances())}"
     total, drawn, inside = np.zeros((150, 3)), np.zeros((150, 3)), np.ones(150, bool)
-    for feature in range(3):
-        x = X[:, feature]
+    for feature, x in enumerate(X.T):
         thresholds, values = display.shape(feature)
-        steps = values[np.searchsorted(thresholds, x, side="left")]
-        total += steps + np.outer(x, display.slope(feature))
+        total += values[np.searchsorted(thresholds, x)] + np.outer(x, display.slope(feature))
         at, corners = display.curve(feature)
         inside &= (at[0] < x) & (x < at[-1])
         # Between the corners the curve is straight.
-        for channel in range(3):
-            drawn[:, channel] += np.interp(x, at, corners[:, channel])
+        drawn += np.column_stack([np.interp(x, at, channel) for channel in corners.T])
     assert inside.mean() > 0.8
     scores = model.decision_function(X)
     for sums, rows in ((total, slice(None)), (drawn, inside)):
         constant = (scores - scores.mean(axis=1, keepdims=True) - sums)[rows]
-        assert_allclose(constant, np.tile(constant[0], (len(constant), 1)), atol=1e-7)
+        assert_allclose(constant - constant[0], 0.0, atol=1e-7)
 
 
 def test_holes_and_categories_are_drawn_beside_the_numbers():
