@@ -1,7 +1,5 @@
 """A made benchmark; without a mark only a smoke of the benchmarks runs."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

@@ -1,7 +1,5 @@
 """Measurements of pages on made data, and units that are stored, shared, resumed or interrupted."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -335,18 +333,3 @@ def test_a_table_has_a_line_for_each_set_and_a_dash_for_a_missing_value():
     lines = table(made, "Error", form="{:.1%}").splitlines()
     assert lines[2:4] == ["| dataset | x | y |", "| --- | ---: | ---: |"]
     assert lines[4:] == ["| a | 25.0% | 50.0% |", "| b | - | 12.5±15.9% |"]
-
-
-def test_noise_of_offers_is_largest_where_the_choice_is_certain():
-    instance = ours.offers(0, n=20, n_test=180)
-    error = (instance.costs - instance.expected) ** 2
-    surely = instance.expected > 3 * np.sort(instance.expected, axis=1)[:, -11, None]
-    assert error[surely].sum() > 0.9 * error.sum()
-
-
-def test_what_a_day_adds_to_a_worker_or_a_job_changes_no_roster():
-    instance = ours.rosters(0, n=50, n_test=50)
-    of_pairs = instance.costs.reshape(-1, 6, 6)
-    left = of_pairs - of_pairs.mean(axis=1, keepdims=True) - of_pairs.mean(axis=2, keepdims=True)
-    assert left.var() < 0.4 * of_pairs.var()
-    assert instance.regret(left.reshape(100, -1), np.arange(100)) == pytest.approx(0.0)

@@ -1,7 +1,5 @@
 """Features and costs of decisions in all forms: equal values are equal, others are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Decision problems against enumeration, and errors that name the argument or the instance."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 from itertools import combinations, permutations, product

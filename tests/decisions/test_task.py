@@ -1,7 +1,5 @@
 """Decisions by predicted costs: the SPO+ formula, enumeration, independent solvers, errors."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Exported models decide as ours do, at thresholds, on missing values and by categories."""
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import partial

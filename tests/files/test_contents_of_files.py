@@ -1,7 +1,5 @@
 """Files keep parameters and what was chosen, and those of other models are refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

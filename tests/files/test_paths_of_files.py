@@ -1,7 +1,5 @@
 """Paths that cannot be written or read are refused before any work, in every face."""
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

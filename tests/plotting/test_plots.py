@@ -1,7 +1,5 @@
 """Reports hold all that they show, and shape plots are the model."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

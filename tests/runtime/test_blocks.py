@@ -1,7 +1,5 @@
 """Sums along the tree and matrices that grow are those of their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

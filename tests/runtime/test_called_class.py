@@ -1,7 +1,5 @@
 """Public objects say what they are, and wrong calls name the class and a remedy."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 from functools import partial

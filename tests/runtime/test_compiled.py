@@ -1,7 +1,5 @@
 """Compiled code: what crosses the border to Python, and where it is cached."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util
@@ -25,6 +23,8 @@ from structboost import (
 from structboost.runtime import dispatchers
 from structboost.runtime.compiled import CompiledFunction
 from tests.helpers.source import PACKAGE, tree_of
+
+pytestmark = pytest.mark.slow
 
 
 @cache
@@ -76,7 +76,6 @@ def named_tuples():
     }  # fmt: skip
 
 
-@pytest.mark.slow
 def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple():
     # Boxing one calls Python, where a pending Ctrl-C raises; numba goes on with the NULL and the
     # interpreter dies.
@@ -89,7 +88,6 @@ def test_no_compiled_function_that_python_calls_takes_or_returns_a_named_tuple()
         assert not word.search(signature), node.name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Trainer", "parameters"),
     [
@@ -122,7 +120,6 @@ def test_numbers_of_numpy_compile_nothing_anew_and_change_nothing(Trainer, param
     assert np.array_equal(estimator.decision_function(X), plain.decision_function(X))
 
 
-@pytest.mark.slow
 def test_numba_is_not_imported_before_the_first_call():
     code = """
 import sys
@@ -135,7 +132,6 @@ assert not {"numba", "llvmlite"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.slow
 def test_first_fits_in_several_threads_import_numba_once_and_announce_it_once():
     code = """
 import sys, threading, time
@@ -164,7 +160,6 @@ assert listeners == ["Compilations"], listeners
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
-@pytest.mark.slow
 def test_numba_is_used_only_through_compiled_functions_of_at_most_ten_arguments():
     for module, tree in modules().items():
         for node in ast.walk(tree):
@@ -231,7 +226,6 @@ def square(tmp_path):
     return "import squares; assert squares.square(3.0) == 9.0"
 
 
-@pytest.mark.slow
 @without_folders
 def test_the_package_works_where_neither_it_nor_the_home_can_be_written(tmp_path):
     shutil.copytree(
@@ -242,7 +236,6 @@ def test_the_package_works_where_neither_it_nor_the_home_can_be_written(tmp_path
     assert not run(tmp_path, WHOLE)
 
 
-@pytest.mark.slow
 @without_folders
 def test_cache_goes_to_NUMBA_CACHE_DIR(tmp_path, square):
     chosen = tmp_path / "chosen"

@@ -1,7 +1,5 @@
 """Ctrl-C: when it is raised, and what is kept of a fit that it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

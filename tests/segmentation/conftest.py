@@ -1,7 +1,5 @@
 """Model that several test files share."""
 
-from __future__ import annotations
-
 import pytest
 
 from examples.synthetic_images import make_synthetic_images

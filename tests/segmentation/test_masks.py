@@ -1,7 +1,5 @@
 """Masks as they come, alone and in folders, and their scores and drawings."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command ``structboost segment``, with Ctrl-C, logs and files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -20,6 +18,8 @@ from structboost.training.loop import Loop
 from structboost.vision.images import read_mask, write_png
 from tests.helpers.photographs import QUICK, write_folder
 
+pytestmark = pytest.mark.slow
+
 
 def segment(text, *more):
     """Run the command on words, in the folder of the test, and return its exit code."""
@@ -36,7 +36,6 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_segment_command_never_overwrites_an_input(trained, here, capsys, monkeypatch):
     write_folder(here, 2, 0)
     (here / "m").write_bytes(trained[1].read_bytes())
@@ -68,7 +67,6 @@ def test_segment_command_never_overwrites_an_input(trained, here, capsys, monkey
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.slow
 def test_segment_command_trains_evaluates_and_predicts(here, capsys):
     made = write_folder(here, 8, 0)
     lines = [f"{i:02d} {'train' if i < 6 else 'test'}\n" for i in range(8)]
@@ -112,7 +110,6 @@ def test_segment_command_trains_evaluates_and_predicts(here, capsys):
     assert "06.png cannot be read as an image" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_ctrl_c_during_crf_training_leaves_a_model(here, monkeypatch, capsys):
     write_folder(here, 3, 0)
     record = Loop._record
@@ -129,7 +126,6 @@ def test_ctrl_c_during_crf_training_leaves_a_model(here, monkeypatch, capsys):
     assert len(Segmenter.load("m").history_) == 1
 
 
-@pytest.mark.slow
 def test_ctrl_c_during_prediction_leaves_the_finished_masks(trained, here, monkeypatch, capsys):
     write_folder(here, 2, 7)
     predict, n_calls = Segmenter.predict, []

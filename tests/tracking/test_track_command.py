@@ -1,11 +1,9 @@
 """The track command from end to end, the synthetic clip, and the adapter for got10k."""
 
-from __future__ import annotations
-
 import csv
-import importlib
 import json
 import os
+import runpy
 import signal
 import sys
 import types
@@ -23,6 +21,8 @@ from structboost.cli import main
 from structboost.tracking import StructBoostTracker
 from structboost.tracking.tracks import read_boxes
 from structboost.tracking.video import open_frames
+
+pytestmark = pytest.mark.slow
 
 N_FRAMES = 12
 write_boxes = partial(np.savetxt, delimiter=",")
@@ -55,7 +55,6 @@ def track(text):
     return main(["track", "--box", ",".join(map(str, clip().boxes[0])), *text.split()])
 
 
-@pytest.mark.slow
 def test_track_command_writes_all_outputs_of_two_objects(folder, capsys):
     truth = clip().boxes[:-2].copy()
     truth[5] = np.nan
@@ -127,7 +126,6 @@ def test_a_box_of_another_form_is_refused(box, capsys):
     assert f"--box: invalid _box value: '{box}'" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_track_command_writes_the_frames_before_a_bad_one(folder, capsys):
     (folder / "img" / "0008.png").write_bytes(b"not an image")
     assert track("sequence --json s --out o.mkv") == 1
@@ -137,7 +135,6 @@ def test_track_command_writes_the_frames_before_a_bad_one(folder, capsys):
     assert figures.items() >= {"frames": 7, "complete": False}.items()
 
 
-@pytest.mark.slow
 def test_track_command_writes_the_frames_before_ctrl_c(folder, capsys, monkeypatch):
     update = StructBoostTracker.update
     handler = signal.getsignal(signal.SIGINT)
@@ -177,7 +174,6 @@ def test_ctrl_c_during_imports_prints_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "structboost track: interrupted.\n"
 
 
-@pytest.mark.slow
 def test_the_example_writes_a_clip_that_the_other_example_tracks(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(synthetic_clip, "make_synthetic_clip", clip)
@@ -188,33 +184,16 @@ def test_the_example_writes_a_clip_that_the_other_example_tracks(tmp_path, monke
     assert len(list(open_frames("tracked.mp4"))) == N_FRAMES
 
 
-class Tracker:
-    """Tracker of got10k 0.1, as far as its experiments lead to the methods of others."""
-
-    def __init__(self, name, is_deterministic=False):
-        self.name, self.is_deterministic = name, is_deterministic
-
-    def track(self, img_files, box):
-        first, *rest = (Image.open(file).convert("RGB") for file in img_files)
-        self.init(first, box)
-        return [box, *map(self.update, rest)]
-
-
-@pytest.fixture
-def example(monkeypatch):
+def test_got10k_toolkit_receives_the_boxes_of_the_tracking_loop(monkeypatch):
     for name in ("got10k", "got10k.trackers"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules["got10k.trackers"].Tracker = Tracker
-    yield importlib.import_module("examples.got10k_tracker")
-    del sys.modules["examples.got10k_tracker"]
-
-
-@pytest.mark.slow
-def test_got10k_toolkit_receives_the_boxes_of_the_tracking_loop(example, folder):
-    files = sorted((folder / "img").iterdir())[:3]
-    adapter = example.Got10kTracker(random_state=3)
+    sys.modules["got10k.trackers"].Tracker = types.SimpleNamespace
+    example = runpy.run_path(synthetic_clip.__file__.replace("synthetic_clip", "got10k_tracker"))
+    adapter = example["Got10kTracker"](random_state=3)
     assert (adapter.name, adapter.is_deterministic) == ("StructBoost", True)
+    first, second = map(Image.fromarray, clip().frames[:2])
     ours = StructBoostTracker(random_state=3).init(clip().frames[0], clip().boxes[0])
-    wanted = [clip().boxes[0]] + [ours.update(frame) for frame in clip().frames[1:3]]
+    wanted = ours.update(clip().frames[1])
     for _ in range(2):  # the same object tracks the next sequence afresh
-        assert_array_equal(adapter.track(files, clip().boxes[0]), wanted)
+        adapter.init(first, clip().boxes[0])
+        assert_array_equal(adapter.update(second), wanted)

@@ -1,7 +1,5 @@
 """Trackers follow made clips, and their parts are those of plain references."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Frames in and out, boxes as text and drawn, and measures against counted pixels."""
 
-from __future__ import annotations
-
 import av
 import cv2
 import numpy as np

@@ -1,7 +1,5 @@
 """Images that users pass in: arrays and pictures of Pillow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal

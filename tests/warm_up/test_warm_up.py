@@ -1,7 +1,5 @@
 """``structboost warmup``: after it nothing is compiled, and Ctrl-C ends it."""
 
-from __future__ import annotations
-
 import signal
 import warnings
 

@@ -1,7 +1,5 @@
 """Archives taken apart and put together."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """Damages: a file whose bytes are other ones, and crafted ones with a checksum that is right."""
 
-from __future__ import annotations
-
 import copy
 import io
 import warnings

@@ -1,7 +1,5 @@
 """All kinds of files: how one is made in a folder, which file is damaged, and its use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What comes of a damaged file."""
 
-from __future__ import annotations
-
 import tempfile
 import warnings
 from pathlib import Path
