@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,17 @@ AnyArray = NDArray[Any]
 SingleArray = NDArray[np.float32]
 ShortArray = NDArray[np.int32]
 ByteArray = NDArray[np.uint8]
+# Codes of -1, 0 and 1, sets as bits, and the leaf of each row.
+SignArray = NDArray[np.int8]
+WordArray = NDArray[np.uint64]
+LeafArray = NDArray[np.int16]
+# The lowest and the highest value.
+Range = tuple[float, float]
 # Inputs or outputs of examples, one of each.
 Examples = Sequence[Any]
+# Numbers and indices by kind of parts.
+KindArrays = Mapping[str, FloatArray]
+KindIndices = Mapping[str, IntArray]
 PathName = str | PathLike[str]
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from structboost.errors import MissingExtraError
 COMMANDS = {
     "segment": ("segment photographs by a learned CRF", "structboost.segmentation.command"),
     "track": ("track an object through a video", "structboost.tracking.command"),
-    "warmup": ("compile what training and prediction need", "structboost.warm_up.command"),
+    "warmup": ("compile what training and prediction need", "structboost.warm_up"),
 }
 DONE, PARTIAL, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import BoolArray, Examples, FloatArray, IntArray
-from structboost.contract.listed_outputs import listed_batch
 from structboost.contract.parts import (
     LARGEST,
     OF_ARGMAX,
@@ -40,6 +39,7 @@ from structboost.contract.separation import (
     Separation,
     best_outputs,
     check_separation,
+    listed_batch,
     separate_by_argmax,
 )
 from structboost.contract.task import (

@@ -10,10 +10,17 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import AnyArray, Examples, FloatArray, IntArray
+from structboost._typing import (
+    AnyArray,
+    Examples,
+    FloatArray,
+    IntArray,
+    KindIndices,
+    Range,
+    SignArray,
+)
 from structboost.errors import TaskError, note_examples, on_example
 from structboost.validation import array_of, checked_whole_number, shown, unusable
 
@@ -186,16 +193,17 @@ def check_loss_of_truth(task: Any, i: int, y: Any) -> None:
         )
 
 
-def check_one_each(outputs: Any, n_examples: int, method: str = "argmax_batch") -> None:
+def check_one_each(outputs: Any, n_examples: int) -> None:
     """Raise TaskError unless a batch form gave one output per example."""
     if isinstance(outputs, str) or not hasattr(outputs, "__len__"):
         raise TaskError(
-            f"{method} gave {shown(outputs)}; give a list of outputs, one for each example"
+            f"argmax_batch gave {shown(outputs)}; give a list of outputs, one for each example"
             f"{hint(outputs)}."
         )
     if len(outputs) != n_examples:
         raise TaskError(
-            f"{method} gave {len(outputs)} outputs for {n_examples} examples; give one for each."
+            f"argmax_batch gave {len(outputs)} outputs for {n_examples} examples; give one for "
+            "each."
         )
 
 
@@ -248,7 +256,7 @@ class PartKind:
     """
 
     n_channels: int = 1
-    response: tuple[float, float] = (-1.0, 1.0)
+    response: Range = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
         checked_whole_number(self.n_channels, "n_channels")
@@ -264,6 +272,10 @@ class PartKind:
     def has_bias(self) -> bool:
         """Whether linear functions have a constant, because scores may have either sign."""
         return min(self.response) < 0
+
+
+# Kinds of parts by name.
+Kinds = Mapping[str, PartKind]
 
 
 @dataclass(frozen=True)
@@ -282,7 +294,7 @@ class StackedParts:
     """
 
     rows: Mapping[str, AnyArray]
-    offsets: Mapping[str, IntArray]
+    offsets: KindIndices
     memo: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -345,9 +357,7 @@ class StackedParts:
         return next(iter(by_kind.values())) if len(by_kind) == 1 else by_kind
 
 
-def stack_parts(
-    kinds: Mapping[str, PartKind], parts: Sequence[Any], *, missing: bool = False
-) -> StackedParts:
+def stack_parts(kinds: Kinds, parts: Sequence[Any], *, missing: bool = False) -> StackedParts:
     """Stack the results of :meth:`Task.parts` for all examples.
 
     Features may be missing (NaN) only with ``missing``.  TaskError, which names the example, if its
@@ -413,9 +423,7 @@ def _numbers(value: Any, kind: str, i: int) -> AnyArray:
     return block
 
 
-def of_kind(
-    kinds: Mapping[str, PartKind], value: Any, kind: str, i: int | None, method: str
-) -> Any:
+def of_kind(kinds: Kinds, value: Any, kind: str, i: int | None, method: str) -> Any:
     """Return the entry of ``kind`` in the result of a task method for example ``i``."""
     if isinstance(value, Mapping):
         if kind not in value:
@@ -516,7 +524,7 @@ class OutputCodes(NamedTuple):
         Delta(true, output).
     """
 
-    codes: NDArray[np.int8]
+    codes: SignArray
     labels: IntArray
     losses: FloatArray
 
@@ -569,7 +577,7 @@ class FeatureRows:
 
 
 def measure_of(
-    kinds: Mapping[str, PartKind],
+    kinds: Kinds,
     value: Any,
     kind: str,
     n_parts: int,
@@ -628,7 +636,7 @@ def joint_features(
     task: Any,
     X: Examples,
     outputs: Examples,
-    offsets: Mapping[str, IntArray],
+    offsets: KindIndices,
     argument: str = "Y",
 ) -> dict[str, SparseFeature]:
     """Return the joint features of one output per example, by kind, on rows of the stack.

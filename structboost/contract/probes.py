@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost._typing import AnyArray, Examples, FloatArray, IntArray
+from structboost._typing import AnyArray, Examples, FloatArray, KindArrays, KindIndices
 from structboost.contract.calls import ANY, AUGMENTED, PLAIN, REMEDY, beaten, marginals
-from structboost.contract.listed_outputs import listed_batch
 from structboost.contract.parts import (
     OF_ARGMAX,
     FeatureRows,
@@ -41,6 +40,7 @@ from structboost.contract.separation import (
     best_output,
     best_outputs,
     check_separation,
+    listed_batch,
     separate_by_argmax,
     stacked_loss_scores,
 )
@@ -71,7 +71,7 @@ _LEAST_WEIGHT = 1e-9
 # Units of a loss to try if the search without scores gives none.
 _UNITS = (1.0, 1e4, 1e8)
 # Scores of one example by kind, even if there is only one.
-Scores = Mapping[str, FloatArray]
+Scores = KindArrays
 
 
 class _Search(NamedTuple):
@@ -281,9 +281,7 @@ class Probe:
         return len(self.names) - 1
 
 
-def probe_argmax(
-    task: Task, X: Examples | None, Y: Examples, offsets: Mapping[str, IntArray]
-) -> None:
+def probe_argmax(task: Task, X: Examples | None, Y: Examples, offsets: KindIndices) -> None:
     """Check that truths have no loss, parts stay, and the argmax of a few examples is exact.
 
     Each is searched at zero scores, and at scores against and for the truth.  No output may fall
@@ -349,7 +347,7 @@ _LARGE, _CERTAIN, _OF_NUMBERS, _LARGEST_EXCESS = 100.0, 1e-9, 1e-5, 20.0
 _MOST_LISTED = 200
 
 
-def probe_sums(task: Task, X: Any, Y: Examples, offsets: Mapping[str, IntArray]) -> None:
+def probe_sums(task: Task, X: Any, Y: Examples, offsets: KindIndices) -> None:
     """Check on a few examples that the marginals are those of the outputs of the task.
 
     At random scores, the sum of ``exp(score)`` must not be below that of the true output, nor of
@@ -391,9 +389,7 @@ def check_sum(log_sum: float, score: float, size: float, i: int, output: str) ->
         )
 
 
-def probe_sums_of(
-    task: Task, X: Any, y: Any, scores: Mapping[str, FloatArray], most_listed: int
-) -> None:
+def probe_sums_of(task: Task, X: Any, y: Any, scores: KindArrays, most_listed: int) -> None:
     """Check the sums of a single example, which has index 0.
 
     They are compared with all outputs if the task lists at most ``most_listed``.

@@ -1,20 +1,22 @@
-"""Most violated outputs of examples, and the default way to find them."""
+"""Most violated outputs of examples, the default way to find them, and lists of all outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, Examples, FloatArray, IntArray
-from structboost.contract.listed_outputs import KeptListings
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, KindArrays, KindIndices
 from structboost.contract.parts import (
     LARGEST,
     OF_ARGMAX,
-    PartKind,
+    FeatureRows,
+    Kinds,
+    Marginals,
     SparseFeature,
     StackedParts,
     check_finite,
@@ -25,13 +27,170 @@ from structboost.contract.parts import (
     hint,
     joint_features,
     loss_of,
+    measure_of,
     of_kind,
+    refused_output,
     takes,
 )
-from structboost.contract.task import Batches, Decomposes, Searches, is_enumerated
-from structboost.errors import TaskError, note_examples, on_example
+from structboost.contract.task import Batches, Decomposes, Lists, Searches, is_enumerated
+from structboost.errors import TaskError, TooManyOutputsError, note_examples, on_example
 from structboost.runtime.compiled import compiled
 from structboost.validation import shown
+
+_NEED_ARGMAX = "defines neither argmax(x, scores) nor outputs(x); define one of them."
+_NEED = (
+    "has no marginals(x, scores), which formulation='log' and predict_marginals need; define "
+    "marginals and log_sum, or outputs(x)."
+)
+# Bytes of a listing for each entry and for each output, without the output itself.
+_ENTRY_BYTES, _OUTPUT_BYTES = 16, 32
+
+
+class ListedOutputs:
+    """All outputs of an input, with the sparse matrix of their joint features.
+
+    Parameters
+    ----------
+    task : Task
+    x
+        The input.
+    shapes : dict of str to (int, int)
+        Number of parts and of channels, by kind.
+    added : callable, optional
+        Function of an output that returns the amount to add to its score, such as its loss.  With
+        it the best output is found; without it there are sums over all.
+
+    Raises
+    ------
+    TaskError
+        If the task does not list its outputs, has none, or lists more than ``most`` to sum over.
+    """
+
+    most = 1 << 17
+
+    def __init__(
+        self,
+        task: Any,
+        x: Any,
+        shapes: Mapping[str, tuple[int, int]],
+        added: Callable[[Any], float] | None = None,
+    ) -> None:
+        self._rows = rows = FeatureRows(shapes)
+        self._outputs: list[Any] = []
+        n_parts = {kind: n for kind, (n, _) in shapes.items()}
+        need = _NEED if added is None else _NEED_ARGMAX
+        for output, measures in _listed(task, x, n_parts, need):
+            rows.append(measures)
+            self._outputs.append(output)
+            if added is None and len(self._outputs) > self.most:
+                raise TooManyOutputsError(
+                    f"outputs(x) lists more than {self.most} outputs, over which formulation='log' "
+                    "and predict_marginals sum one by one; take another formulation, or define "
+                    "marginals and log_sum."
+                )
+        self._matrix = rows.matrix()
+        self._added = np.array([added(output) for output in self._outputs] if added else 0.0)
+        self.n_bytes = sum(_OUTPUT_BYTES + sys.getsizeof(output) for output in self._outputs)
+        self.n_bytes += _ENTRY_BYTES * rows.n_entries
+
+    def marginals(self, scores: KindArrays) -> tuple[dict[str, FloatArray], float]:
+        """Return the expected joint feature, by kind, and the log of the sum of ``exp(score)``."""
+        values = self._values(scores)
+        largest = float(values.max())
+        weights = np.exp(values - largest)
+        total = float(weights.sum())
+        expected = self._rows.by_kind(self._matrix.T @ (weights / total))
+        return expected, largest + float(np.log(total))
+
+    def best(self, scores: KindArrays) -> Any:
+        """Return the first output of the highest score plus the amount to add."""
+        return self._outputs[int(np.argmax(self._values(scores) + self._added))]
+
+    def _values(self, scores: KindArrays) -> FloatArray:
+        return np.asarray(self._matrix @ self._rows.flat(scores).astype(np.float64, copy=False))
+
+
+class KeptListings:
+    """Cache of the listed outputs of fixed examples, of at most ``most_bytes``.
+
+    Other examples are listed again each time.
+    """
+
+    most_bytes = 1 << 28
+
+    def __init__(self) -> None:
+        self._listed: dict[tuple[int, bool], ListedOutputs] = {}
+        self._n_bytes = 0
+
+    def of(
+        self, i: int, task: Any, x: Any, scores: Any, added: Callable[[Any], float] | None = None
+    ) -> ListedOutputs:
+        """Return the outputs of example ``i``, always with the same function ``added``."""
+        outputs = self._listed.get((i, added is None))
+        if outputs is None:
+            shapes = {kind: rows.shape for kind, rows in by_kind(task, scores).items()}
+            outputs = ListedOutputs(task, x, shapes, added)
+            if self._n_bytes + outputs.n_bytes <= self.most_bytes:
+                self._listed[i, added is None] = outputs
+                self._n_bytes += outputs.n_bytes
+        return outputs
+
+    def best(self, i: int, task: Any, x: Any, scores: Any, added: Callable[[Any], float]) -> Any:
+        """Return the first output of example ``i`` with the highest score plus ``added``."""
+        return self.of(i, task, x, scores, added).best(by_kind(task, scores))
+
+
+def listed_batch(
+    task: Any, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
+) -> Marginals:
+    """Return the marginals of all examples, with a cache of outputs for further calls."""
+    listings = cache or KeptListings()
+
+    def sums_of(i: int, x: Any) -> tuple[dict[str, FloatArray], float]:
+        rows = scores.example(i)
+        return listings.of(i, task, x, rows).marginals(by_kind(task, rows))
+
+    sums = [on_example("marginals", i, sums_of, i, x) for i, x in enumerate(X)]
+    return Marginals(
+        {kind: np.concatenate([expected[kind] for expected, _ in sums]) for kind in scores.rows},
+        np.array([log_sum for _, log_sum in sums]),
+    )
+
+
+def by_kind(task: Any, scores: Any) -> KindArrays:
+    """Return the scores of one example by kind, even if there is only one."""
+    return scores if isinstance(scores, Mapping) else dict.fromkeys(task.kinds, scores)
+
+
+def _listed(
+    task: Any, x: Any, n_parts: Mapping[str, int], need: str
+) -> Iterator[tuple[Any, dict[str, SparseFeature]]]:
+    """Iterate over all outputs of ``x``, or raise TaskError with this ``need``."""
+    listed = task.outputs(x) if isinstance(task, Lists) else None
+    if listed is None:
+        raise TaskError(f"{type(task).__name__} {need}")
+    if isinstance(listed, str | bytes | Mapping) or not hasattr(listed, "__iter__"):
+        raise TaskError(f"outputs(x) is {shown(listed)}; give a list or a generator of outputs.")
+    is_empty = True
+    for k, output in enumerate(listed):
+        try:
+            feature = task.joint_feature(x, output)
+        except TaskError:
+            raise
+        except Exception as error:
+            raise refused_output(
+                f"Output {k} of outputs(x)", output, "joint_feature", error
+            ) from error
+        yield (
+            output,
+            {
+                kind: measure_of(task.kinds, feature, kind, n, output=f"output {k} of outputs(x)")
+                for kind, n in n_parts.items()
+            },
+        )
+        is_empty = False
+    if is_empty:
+        raise TaskError("outputs(x) is empty; give at least one output.")
 
 
 @dataclass(frozen=True)
@@ -63,7 +222,7 @@ class Separation:
 
     losses: FloatArray
     differences: Mapping[str, SparseFeature]
-    indptr: Mapping[str, IntArray]
+    indptr: KindIndices
     slacks: IntArray | None = None
     weights: FloatArray | None = None
     examples: IntArray | None = None
@@ -75,7 +234,7 @@ class Separation:
         X: Examples,
         Y: Examples,
         outputs: Examples,
-        offsets: Mapping[str, IntArray],
+        offsets: KindIndices,
         truth: KeptTruth | None = None,
     ) -> Separation:
         """Make a separation of one output per example, with the task's joint feature and loss.
@@ -145,41 +304,39 @@ class Separation:
         return out
 
 
-def check_separation(
-    task: Any, result: Any, scores: StackedParts, method: str = "separate"
-) -> None:
+def check_separation(task: Any, result: Any, scores: StackedParts) -> None:
     """Raise TaskError if types, lengths, ranges or values of a separation are wrong.
 
     Unless its outputs have slacks, there is one for each example.
     """
     if not isinstance(result, Separation):
-        raise TaskError(f"{method} returned {shown(result)}; return a Separation{hint(result)}.")
+        raise TaskError(f"separate returned {shown(result)}; return a Separation{hint(result)}.")
     losses = np.asarray(result.losses)
     n = len(losses) if result.slacks is not None else scores.n_examples
     if losses.shape != (n,):
-        raise TaskError(f"{method} gave {len(losses)} outputs for {n} examples; give one for each.")
+        raise TaskError(f"separate gave {len(losses)} outputs for {n} examples; give one for each.")
     bad = np.flatnonzero(~((losses >= 0) & (losses <= LARGEST)))
     if len(bad):
         raise TaskError(
             "The loss-augmented argmax of X[{sample}] has a loss or joint feature that is not "
-            f"finite, or is negative: {method} gave it the loss {losses[bad[0]]}.",
+            f"finite, or is negative: separate gave it the loss {losses[bad[0]]}.",
             int(bad[0]) if result.slacks is None else None,
         )
     for kind, part in task.kinds.items():
-        difference = of_kind(task.kinds, result.differences, kind, None, method)
-        ends = np.asarray(of_kind(task.kinds, result.indptr, kind, None, method))
+        difference = of_kind(task.kinds, result.differences, kind, None, "separate")
+        ends = np.asarray(of_kind(task.kinds, result.indptr, kind, None, "separate"))
         n_entries = len(difference.values)
         if ends.shape != (n + 1,) or ends[0] != 0 or ends[-1] != n_entries:
-            raise TaskError(f"{method}: indptr of {kind!r} must rise from 0 to {n_entries}.")
+            raise TaskError(f"separate: indptr of {kind!r} must rise from 0 to {n_entries}.")
         for name, index, size in (
             ("part", difference.parts, len(scores.rows[kind])),
             ("channel", difference.channels, part.n_channels),
         ):
             if len(index) != n_entries:
-                raise TaskError(f"{method} gave {len(index)} {name}s for {n_entries} values.")
+                raise TaskError(f"separate gave {len(index)} {name}s for {n_entries} values.")
             if len(index) and not 0 <= index.min() <= index.max() < size:
-                raise TaskError(f"{method} names a {name} outside 0..{size - 1} of {kind!r}.")
-        check_finite(difference.values, method, None, kind)
+                raise TaskError(f"separate names a {name} outside 0..{size - 1} of {kind!r}.")
+        check_finite(difference.values, "separate", None, kind)
 
 
 class KeptTruth:
@@ -211,7 +368,7 @@ class KeptTruth:
         self.counts_passes, self.n_passes = counts_passes, 0
 
     def loss_scores(
-        self, task: Any, X: Examples, Y: Examples, offsets: Mapping[str, IntArray]
+        self, task: Any, X: Examples, Y: Examples, offsets: KindIndices
     ) -> dict[str, AnyArray]:
         """Return the loss scores by kind, as rows of the stack, an empty dict without any."""
         if self._losses is None:
@@ -231,7 +388,7 @@ class KeptTruth:
 
         return [on_example("argmax", i, best, i, x) for i, x in enumerate(X)]
 
-    def of_examples(self, examples: Sequence[int], rows: Mapping[str, IntArray]) -> KeptTruth:
+    def of_examples(self, examples: Sequence[int], rows: KindIndices) -> KeptTruth:
         """Return the part of the cache for some examples, which have these ascending rows."""
         indices = examples if self._indices is None else [self._indices[i] for i in examples]
         subset = KeptTruth(self.listings, indices)
@@ -247,10 +404,10 @@ class KeptTruth:
 
 
 def stacked_loss_scores(
-    task: Any, X: Examples, Y: Examples, offsets: Mapping[str, IntArray]
+    task: Any, X: Examples, Y: Examples, offsets: KindIndices
 ) -> dict[str, AnyArray]:
     """Stack :meth:`Decomposes.loss_scores` of all examples by kind."""
-    kinds: Mapping[str, PartKind] = task.kinds
+    kinds: Kinds = task.kinds
     added: dict[str, list[AnyArray]] = {}
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         value = on_example("loss_scores", i, task.loss_scores, x, y)

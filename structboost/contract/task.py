@@ -9,11 +9,12 @@ and the certificate.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from structboost._typing import AnyArray, Examples, FloatArray
 from structboost.contract.parts import (
+    Kinds,
     Marginals,
     OutputCodes,
     PartKind,
@@ -380,7 +381,7 @@ class Task(Described, ABC):
         Kind of the parts that outputs label (:meth:`part_labels`), where there is one.
     """
 
-    kinds: Mapping[str, PartKind] = {"x": PartKind()}
+    kinds: Kinds = {"x": PartKind()}
     exact_argmax: ClassVar[bool] = True
     reads_inputs: ClassVar[bool] = True
     separates_in_batches: ClassVar[bool] = False

@@ -328,7 +328,6 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 FORMAT = ArchiveFormat(
     name="structboost-decisions",
-    version=1,
     what="model of PredictThenOptimize",
     schema=_schema,
 )

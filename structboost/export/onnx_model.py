@@ -109,9 +109,9 @@ def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> A
     scores = _scores(graph, model.model_.scorer(), _encoded(graph, columns.encoding), n_channels)
     # The decision function is linear in the scores of the channels.
     by_channel = model._decision(np.eye(n_channels))
-    scores = graph.add("MatMul", scores, graph.constant(by_channel.reshape(n_channels, -1)))
+    scores = graph.add("MatMul", scores, by_channel.reshape(n_channels, -1))
     if by_channel.ndim == 1:
-        scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
+        scores = graph.add("Squeeze", scores, np.array([1]))
     return graph.model(
         _classes(graph, model, scores) if is_classifier(model) else {"scores": scores}
     )
@@ -129,15 +129,19 @@ class _Graph:
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Append a node with one output, and return the output's name."""
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        """Append a node with one output, and return the output's name.
+
+        Inputs are names of values, or constants.
+        """
         from onnx import helper
 
         name = f"{operator}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, list(inputs), [name], name, **attributes))
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        self._nodes.append(helper.make_node(operator, names, [name], name, **attributes))
         return name
 
-    def constant(self, value: Any) -> str:
+    def _constant(self, value: Any) -> str:
         """Append an array, whose floating-point numbers get the type of the graph."""
         from onnx import numpy_helper
 
@@ -156,13 +160,13 @@ class _Graph:
 
     def columns(self, rows: str, indices: AnyArray) -> str:
         """Select columns of a table."""
-        return self.add("Gather", rows, self.constant(indices.astype(np.int64)), axis=1)
+        return self.add("Gather", rows, indices.astype(np.int64), axis=1)
 
     def repeated(self, row: AnyArray, rows: str) -> str:
         """Repeat one row of numbers for each row of a table."""
         size = self.add("Shape", rows, start=0, end=1)
-        shape = self.add("Concat", size, self.constant(np.array(row.shape, np.int64)), axis=0)
-        return self.add("Expand", self.constant(row), shape)
+        shape = self.add("Concat", size, np.array(row.shape, np.int64), axis=0)
+        return self.add("Expand", row, shape)
 
     def trees(self, rows: str, trees: Sequence[_Trees], n_channels: int) -> str:
         """Add up complete trees, shape (n, n_channels)."""
@@ -241,7 +245,7 @@ def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
         return filled
     is_missing = graph.add("IsNaN", "X")
     if encoding.means is not None:
-        filled = graph.add("Where", is_missing, graph.constant(np.array(encoding.means)), "X")
+        filled = graph.add("Where", is_missing, np.array(encoding.means), "X")
     if not encoding.adds_columns:
         return filled
     sizes = np.array(encoding.n_categories)
@@ -249,7 +253,7 @@ def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
     of_code = np.repeat(np.arange(len(sizes)), np.maximum(sizes, 0))
     codes = np.concatenate([np.arange(size) * 1.0 for size in sizes])
     # NaN equals no code.
-    is_code = graph.add("Equal", graph.columns("X", of_code), graph.constant(codes))
+    is_code = graph.add("Equal", graph.columns("X", of_code), codes)
     blocks = (
         graph.columns(filled, plain),
         graph.cast(graph.columns(is_missing, marked)),
@@ -284,20 +288,20 @@ def _scores(graph: _Graph, scorer: Any, rows: str, n_channels: int) -> str:
                     middle = np.zeros(len(term.coefficients))
                     if term.span is not None:
                         middle = term.span.mean(axis=0).astype(graph.dtype)
-                    centred = graph.add("Sub", rows, graph.constant(middle))
-                    terms.append(graph.add("MatMul", centred, graph.constant(term.coefficients)))
+                    centred = graph.add("Sub", rows, middle)
+                    terms.append(graph.add("MatMul", centred, term.coefficients))
                     bias += middle @ term.coefficients
             case ActiveFeatureScores():
                 # Weights of features of 0 and 1, of which some have none.
                 used = np.flatnonzero(term.place >= 0)
-                gains = graph.constant(term.gains[term.place[used]])
+                gains = term.gains[term.place[used]]
                 terms.append(graph.add("MatMul", graph.columns(rows, used), gains))
                 bias += term.base
             case WeightedLearners(learners=HyperplaneTable() as planes):
-                side = graph.add("MatMul", rows, graph.constant(planes.coefficients.T))
-                is_right = graph.add("Greater", side, graph.constant(-planes.intercept))
+                side = graph.add("MatMul", rows, planes.coefficients.T)
+                is_right = graph.add("Greater", side, -planes.intercept)
                 step = (planes.right - planes.left)[:, None] * term.weights
-                terms.append(graph.add("MatMul", graph.cast(is_right), graph.constant(step)))
+                terms.append(graph.add("MatMul", graph.cast(is_right), step))
                 bias += planes.left @ term.weights
             case _:
                 learners = getattr(term, "learners", term)
@@ -353,7 +357,7 @@ def _rounded(thresholds: FloatArray, dtype: np.dtype[Any]) -> AnyArray:
 def _hstack_sets(graph: _Graph, rows: str, sets: SetColumns) -> str:
     """Append the columns of sets to rows, as ``sets.hstack`` does."""
     missing = sets.outside.shape[1] - 1
-    first, most, last = (graph.constant(code) for code in (0.0, missing - 1.0, float(missing)))
+    first, most, last = 0.0, missing - 1.0, float(missing)
     blocks = []
     for feature, outside in zip(sets.feature, sets.outside, strict=True):
         column = graph.columns(rows, feature[None])
@@ -361,7 +365,7 @@ def _hstack_sets(graph: _Graph, rows: str, sets: SetColumns) -> str:
         nearest = graph.add("Clip", graph.add("Floor", column), first, most)
         is_category = graph.add("Equal", column, nearest)
         code = graph.cast(graph.add("Where", is_category, column, last), np.dtype(np.int64))
-        blocks.append(graph.add("Gather", graph.constant(outside), code))
+        blocks.append(graph.add("Gather", outside, code))
     return graph.add("Concat", rows, *blocks, axis=1)
 
 
@@ -370,15 +374,15 @@ def _classes(graph: _Graph, estimator: Any, scores: str) -> dict[str, str]:
     classes = estimator.classes_
     outputs = {"label": "", "scores": scores}
     if len(classes) <= 2:
-        index = graph.cast(graph.add("Greater", scores, graph.constant(0.0)), np.dtype(np.int64))
-        column = graph.add("Unsqueeze", scores, graph.constant(np.array([1])))
-        scores = graph.add("MatMul", column, graph.constant(np.eye(len(classes))[-1:]))
+        index = graph.cast(graph.add("Greater", scores, 0.0), np.dtype(np.int64))
+        column = graph.add("Unsqueeze", scores, np.array([1]))
+        scores = graph.add("MatMul", column, np.eye(len(classes))[-1:])
     else:
         index = graph.add("ArgMax", scores, axis=1, keepdims=0)
     if hasattr(estimator, "predict_proba"):
         outputs["probabilities"] = _probabilities(graph, scores, estimator.link_)
         if (costs := estimator._class_costs()) is not None:
-            expected = graph.add("MatMul", outputs["probabilities"], graph.constant(costs))
+            expected = graph.add("MatMul", outputs["probabilities"], costs)
             index = graph.add("ArgMin", expected, axis=1, keepdims=0)
     if classes.dtype.kind in "OUS":
         if not all(isinstance(label, str) for label in classes.tolist()):
@@ -387,18 +391,18 @@ def _classes(graph: _Graph, estimator: Any, scores: str) -> dict[str, str]:
                 "with labels that are strings or numbers."
             )
         classes = classes.astype(object)
-    outputs["label"] = graph.add("Gather", graph.constant(classes), index)
+    outputs["label"] = graph.add("Gather", classes, index)
     return outputs
 
 
 def _probabilities(graph: _Graph, scores: str, link: SoftmaxLink) -> str:
     """Add ``link.inverse`` of scores."""
-    sharpened = graph.add("Mul", scores, graph.constant(link.sharpness))
+    sharpened = graph.add("Mul", scores, link.sharpness)
     softmax = graph.add("Softmax", sharpened, axis=1)
     if not link.margin:
         return softmax
     factor = math.exp(link.margin)
-    falling = graph.add("Mul", softmax, graph.constant(factor - 1.0))
-    product = graph.add("Mul", softmax, graph.add("Sub", graph.constant(factor), falling))
-    total = graph.add("ReduceSum", product, graph.constant(np.array([1])), keepdims=1)
+    falling = graph.add("Mul", softmax, factor - 1.0)
+    product = graph.add("Mul", softmax, graph.add("Sub", factor, falling))
+    total = graph.add("ReduceSum", product, np.array([1]), keepdims=1)
     return graph.add("Div", product, total)

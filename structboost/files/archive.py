@@ -275,8 +275,6 @@ class ArchiveFormat:
     ----------
     name : str
         Name of the format in the header.
-    version : int
-        Version that is written and read.
     what : str
         Kind of file in words, for errors.
     schema : callable
@@ -287,14 +285,16 @@ class ArchiveFormat:
         Exception for a file that is damaged or of another kind.
     remedy : str
         Remedy in the message of that exception.
+    version : int
+        Version that is written and read.
     """
 
     name: str
-    version: int
     what: str
     schema: Callable[[Header, Collection[str]], Schema]
     error: type[ValueError] = ModelFileError
     remedy: str = "train the model again, or take another copy of the file"
+    version: int = 1
 
     def write(
         self,

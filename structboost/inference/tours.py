@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, SignArray
 from structboost.runtime.compiled import compiled
 
 # States of an edge.
@@ -106,7 +105,7 @@ def _search(costs: FloatArray, tour: IntArray) -> None:
 @compiled
 def _one_tree(
     costs: FloatArray,
-    state: NDArray[np.int8],
+    state: SignArray,
     prices: FloatArray,
     edges: IntArray,
     degree: IntArray,

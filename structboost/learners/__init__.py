@@ -6,7 +6,6 @@ import lazy_loader
 _NAMES = {
     "active_feature": ["ActiveFeatureFamily", "active_features"],
     "base": ["Candidate", "Column", "WeakLearnerFamily"],
-    "category": ["CategoryFamily"],
     "contributions": ["Contributions"],
     "feature": ["FeatureFamily"],
     "label_augmented": ["LabelAugmented"],
@@ -25,7 +24,7 @@ _NAMES = {
         "SharedOverChannels",
     ],
     "registry": ["register_weak_learner"],
-    "stump": ["StumpFamily"],
+    "stump": ["CategoryFamily", "StumpFamily"],
     "table": ["LearnerTable"],
     "terms": ["Term"],
     "tree": ["TreeFamily"],

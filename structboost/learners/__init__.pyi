@@ -5,7 +5,6 @@ from .active_feature import active_features as active_features
 from .base import Candidate as Candidate
 from .base import Column as Column
 from .base import WeakLearnerFamily as WeakLearnerFamily
-from .category import CategoryFamily as CategoryFamily
 from .contributions import Contributions as Contributions
 from .feature import FeatureFamily as FeatureFamily
 from .label_augmented import LabelAugmented as LabelAugmented
@@ -25,6 +24,7 @@ from .pricing import PerChannel as PerChannel
 from .pricing import PricingRule as PricingRule
 from .pricing import SharedOverChannels as SharedOverChannels
 from .registry import register_weak_learner as register_weak_learner
+from .stump import CategoryFamily as CategoryFamily
 from .stump import StumpFamily as StumpFamily
 from .table import LearnerTable as LearnerTable
 from .terms import Term as Term

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, Range, ShortArray, override
 from structboost.files.archive import Array
 from structboost.learners.base import (
     ListedFamily,
@@ -178,7 +178,7 @@ class ActiveFeatureFamily(ListedFamily):
     exact_pricing = True
     both_signs = True
 
-    def __init__(self, features: AnyArray, response: tuple[float, float] = (-1.0, 1.0)) -> None:
+    def __init__(self, features: AnyArray, response: Range = (-1.0, 1.0)) -> None:
         check_has_rows(features, self.name)
         check_signed(response, self.name)
         rows = np.asarray(features).astype(np.int64)

@@ -26,9 +26,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LeafArray,
+    Range,
+    WordArray,
+    override,
+)
 from structboost.errors import TaskError
 from structboost.runtime.called_class import Described
 
@@ -111,7 +119,7 @@ class TrainingFeatures(Protocol):
             One entry or column for each feature of the kind.
         """
 
-    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+    def standardisation(self, kind: str, response: Range) -> Standardisation:
         """Means and scales of the features of a kind.
 
         Parameters
@@ -155,9 +163,9 @@ class Growth(NamedTuple):
     is_drawn: BoolArray
     seeds: IntArray
     trees: tuple[IntArray, IntArray, FloatArray]
-    sets: NDArray[np.uint64] | None
+    sets: WordArray | None
     sums: FloatArray
-    leaf_of_rows: NDArray[np.int16]
+    leaf_of_rows: LeafArray
     fractions: tuple[float, float]
 
 
@@ -603,7 +611,7 @@ def check_has_rows(features: AnyArray, family: str) -> None:
         )
 
 
-def check_signed(response: tuple[float, float], family: str) -> None:
+def check_signed(response: Range, family: str) -> None:
     """Raise TaskError unless responses may be negative."""
     if min(response) >= 0:
         raise TaskError(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, BoolArray, ByteArray, FloatArray, IntArray
+from structboost._typing import AnyArray, BoolArray, ByteArray, FloatArray, IntArray, WordArray
 from structboost.errors import TaskError
 from structboost.runtime.blocks import blocks_of_rows
 from structboost.runtime.compiled import compiled
@@ -34,23 +34,23 @@ BY_SET = -2
 
 
 @compiled
-def is_in_set(words: NDArray[np.uint64], code: Any) -> bool:
+def is_in_set(words: WordArray, code: Any) -> bool:
     """Whether a bin is in a set."""
     return bool((words[code >> 6] >> np.uint64(code & 63)) & np.uint64(1) != 0)
 
 
-def words_of(sets: Iterable[int]) -> NDArray[np.uint64]:
+def words_of(sets: Iterable[int]) -> WordArray:
     """Convert sets from integers of any size to words, shape (n_sets, N_WORDS)."""
     parts = b"".join(members.to_bytes(8 * N_WORDS, "little") for members in sets)
     return np.frombuffer(parts, "<u8").astype(np.uint64).reshape(-1, N_WORDS)
 
 
-def number_of(words: NDArray[np.uint64]) -> int:
+def number_of(words: WordArray) -> int:
     """Convert a set to one integer."""
     return int.from_bytes(words.astype("<u8").tobytes(), "little")
 
 
-def flags_of(words: NDArray[np.uint64]) -> BoolArray:
+def flags_of(words: WordArray) -> BoolArray:
     """Convert sets to flags of bins, shape (n_sets, 64 * N_WORDS)."""
     parts = np.ascontiguousarray(words, "<u8").view(np.uint8)
     return np.unpackbits(parts, axis=-1, bitorder="little").astype(np.bool_)
@@ -61,9 +61,7 @@ def number_of_flags(flags: BoolArray) -> int:
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
-def for_all_categories(
-    words: NDArray[np.uint64], n_bins: IntArray
-) -> tuple[NDArray[np.uint64], BoolArray]:
+def for_all_categories(words: WordArray, n_bins: IntArray) -> tuple[WordArray, BoolArray]:
     """Extend sets to all bins from the last one on, which is missing, by the flag of that bin.
 
     Returns the words, shape (..., N_WORDS), and whether missing values are inside, shape (...).
@@ -91,7 +89,7 @@ class SetColumns:
 
     @classmethod
     def of_nodes(
-        cls, feature: IntArray, words: NDArray[np.uint64], missing_left: ByteArray
+        cls, feature: IntArray, words: WordArray, missing_left: ByteArray
     ) -> tuple[SetColumns, IntArray]:
         """Find the distinct columns of nodes, and the index of each node's column."""
         keys = np.column_stack((feature.astype(np.uint64), words, missing_left.astype(np.uint64)))
@@ -255,7 +253,7 @@ class BinnedFeatures:
         return groups, len(hashes)
 
 
-def _row_hashes(codes: AnyArray) -> NDArray[np.uint64]:
+def _row_hashes(codes: AnyArray) -> WordArray:
     """Hash each row, with one hash for equal rows, by steps of splitmix64."""
     out = np.zeros(codes.shape[1], np.uint64)
     for code in codes:

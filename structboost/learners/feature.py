@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, Range, override
 from structboost.files.archive import Array
 from structboost.learners.base import (
     ListedFamily,
@@ -84,7 +84,7 @@ class FeatureFamily(ListedFamily):
     exact_pricing = True
     both_signs = True
 
-    def __init__(self, features: AnyArray, response: tuple[float, float] = (-1.0, 1.0)) -> None:
+    def __init__(self, features: AnyArray, response: Range = (-1.0, 1.0)) -> None:
         check_has_rows(features, self.name)
         check_signed(response, self.name)
         check_sizes(np.abs(features).max(axis=0), self.name, _LARGEST)

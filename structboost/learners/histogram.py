@@ -36,8 +36,7 @@ def histograms(binned: BinnedFeatures, duals: FloatArray, first: int, last: int)
     bounds = [*np.flatnonzero(np.diff(group_of, prepend=-1)).tolist(), last - first]
     largest = max((ends[b] - ends[a] for a, b in pairwise(bounds)), default=0)
     rooms = np.empty((tree_depth(len(block_totals)) + 1, largest, duals.shape[1]))
-    common, indptr, rare_rows, codes = binned.rare
-    rare = common, indptr, rare_rows, codes
+    rare = (*binned.rare,)
     for a, b in pairwise(bounds):
         _fill_histograms(
             (binned.codes, n_bins, binned.blocks), rare, (rows, starts), duals, block_totals,

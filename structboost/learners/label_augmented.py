@@ -27,7 +27,7 @@ import numpy as np
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.learners.base import Column, WeakLearnerFamily
-from structboost.learners.pricing import PricingRule
+from structboost.learners.pricing import PricedColumns, PricingRule
 from structboost.learners.stump import Stump, StumpFamily
 from structboost.learners.terms import Term
 
@@ -56,7 +56,7 @@ class LabelAugmented(PricingRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         """Make the best columns of each node, each on another feature.
 
         Raises

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from structboost._typing import AnyArray, FloatArray, override
+from structboost._typing import AnyArray, FloatArray, Range, override
 from structboost.files.archive import Array
 from structboost.learners.base import (
     Candidate,
@@ -93,7 +93,7 @@ class LinearFamily(WeakLearnerFamily):
 
     exact_pricing = False
 
-    def __init__(self, features: AnyArray, response: tuple[float, float]) -> None:
+    def __init__(self, features: AnyArray, response: Range) -> None:
         check_has_rows(features, self.name)
         rows = np.asarray(features, np.float64)
         check_sizes(np.abs(rows).max(axis=0), self.name, _LARGEST)
@@ -169,7 +169,7 @@ class PerceptronFamily(LinearFamily):
     def __init__(
         self,
         features: AnyArray,
-        response: tuple[float, float],
+        response: Range,
         *,
         exact: bool | None = None,
     ) -> None:

@@ -20,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, SingleArray, override
+from structboost._typing import (
+    AnyArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    Range,
+    SingleArray,
+    override,
+)
 from structboost.files.archive import Array, DamagedFileError
 from structboost.learners.base import (
     Candidate,
@@ -95,6 +103,21 @@ class LinearFunctionTable(LearnerTable):
     intercept: FloatArray
     centers: FloatArray
     scales: FloatArray
+
+    @classmethod
+    def unscaled(
+        cls, z: Standardisation, standardised: FloatArray, std: float = 1.0
+    ) -> LinearFunctionTable:
+        """Make the functions of features from those of standardised ones, of this deviation.
+
+        ``standardised`` has a row for each function, with the constant last if there is one.
+        """
+        coefficients = std * standardised[:, : len(z.scales)] / z.scales
+        intercept = -(coefficients @ z.centers)
+        if z.bias:
+            intercept += standardised[:, -1]
+        scales = np.where(np.isfinite(z.scales), z.scales, 0.0)
+        return cls(coefficients, intercept, z.centers, scales)
 
     @override
     def responses(self, features: Any) -> FloatArray:
@@ -173,13 +196,7 @@ class LinearFunctionSearch(WeakLearnerFamily):
     @override
     def table(self, learners: Sequence[LinearFunction]) -> LinearFunctionTable:
         z = self.standardisation
-        standardised = _matrix(learners, z.width)
-        coefficients = standardised[:, : self.n_features] / z.scales
-        intercept = -(coefficients @ z.centers)
-        if z.bias:
-            intercept += standardised[:, -1]
-        scales = np.where(np.isfinite(z.scales), z.scales, 0.0)
-        return LinearFunctionTable(coefficients, intercept, z.centers, scales)
+        return LinearFunctionTable.unscaled(z, _matrix(learners, z.width))
 
     @override
     def restored(self, values: Sequence[Any]) -> LinearFunction:
@@ -227,7 +244,7 @@ class LinearFunctionFamily(LinearFunctionSearch):
 
     takes_sparse = True
 
-    def __init__(self, features: Any, response: tuple[float, float] = (-1.0, 1.0)) -> None:
+    def __init__(self, features: Any, response: Range = (-1.0, 1.0)) -> None:
         super().__init__(Standardisation.of(features, response))
         self._columns: Any = None
         if sparse.issparse(features):
@@ -384,7 +401,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
         cls,
         features: TrainingFeatures,
         kind: str,
-        response: tuple[float, float],
+        response: Range,
         *,
         exact: bool | None,
     ) -> ShardedLinearFunctions:

@@ -27,9 +27,17 @@ from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray, override
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Range,
+    ShortArray,
+    SignArray,
+    override,
+)
 from structboost.learners.base import ROUNDING, Candidate, best_first, ranked
 from structboost.learners.binning import BY_SET, number_of_flags
 from structboost.learners.tree import Tree, TreeFamily
@@ -44,7 +52,7 @@ def best_children(
     codes: AnyArray,
     duals: FloatArray,
     starts: IntArray,
-    sides: NDArray[np.int8],
+    sides: SignArray,
     is_apart: BoolArray,
     pairs: IntArray,
     room: FloatArray,
@@ -334,7 +342,7 @@ class PairTreeFamily(TreeFamily):
     def __init__(
         self,
         features: Any,
-        response: tuple[float, float],
+        response: Range,
         *,
         categorical: Sequence[int] = (),
         directions: Sequence[int] | None = None,

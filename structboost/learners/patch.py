@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray, SingleArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, Range, SingleArray, override
 from structboost.files.archive import Array
 from structboost.learners.base import ListedFamily, check_has_rows, check_signed
 from structboost.learners.table import LearnerTable
@@ -217,7 +217,7 @@ class PatchFamily(ListedFamily):
     def __init__(
         self,
         features: AnyArray,
-        response: tuple[float, float] = (-1.0, 1.0),
+        response: Range = (-1.0, 1.0),
         *,
         image_shape: tuple[int, int],
         side: int = 7,

@@ -35,6 +35,10 @@ class Priced(NamedTuple):
     largest_edge: float
 
 
+# Columns above the price, and the largest edge.
+PricedColumns = tuple[list[Column], float]
+
+
 class PricingRule(Described, ABC):
     """Rule that makes columns of the weak learners of largest edge, for each kind of parts.
 
@@ -60,7 +64,7 @@ class PricingRule(Described, ABC):
     @abstractmethod
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         """Make columns of edge above ``min_edge``, and find the largest edge.
 
         Parameters
@@ -154,7 +158,7 @@ class PerChannel(CandidateRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         candidates = family.price(duals, per_channel)
         return [single(c) for c in candidates if c.edge > min_edge], candidates[0].edge
 
@@ -175,7 +179,7 @@ class BestChannel(CandidateRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         candidates = family.price(duals, per_channel)
         learners = list(dict.fromkeys(c.learner for c in candidates if c.edge > min_edge))[
             :per_channel
@@ -195,7 +199,7 @@ class SharedOverChannels(CandidateRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         best: dict[int, Candidate] = {}
         for candidate in family.price(duals, 1):
             best.setdefault(candidate.channel, candidate)
@@ -229,7 +233,7 @@ class CodeWord(PricingRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         code = self.draw()
         best = family.price((duals @ code)[:, None], 1)[0]
         column = Column(
@@ -244,7 +248,7 @@ class BestCode(PricingRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         groups = family.price_groups(duals, per_channel)
         columns = [
             Column(
@@ -274,7 +278,7 @@ class FreeSign(PricingRule):
     @override
     def columns(
         self, family: WeakLearnerFamily, duals: FloatArray, per_channel: int, min_edge: float
-    ) -> tuple[list[Column], float]:
+    ) -> PricedColumns:
         # Earlier choices may still have a gradient, left by the regulariser or by the tolerance of
         # a re-fit.
         groups = [

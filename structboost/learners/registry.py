@@ -12,7 +12,7 @@ from scipy import sparse
 
 from structboost._typing import IntArray
 from structboost.contract.calls import check_nothing_missing
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import Kinds, StackedParts
 from structboost.files.archive import Array
 from structboost.learners.base import TrainingFeatures, WeakLearnerFamily
 from structboost.learners.table import LearnerTable
@@ -51,7 +51,7 @@ _TABLES = Registry(
         "stump": f"{_BASE}.table:StumpTable",
         "tree": f"{_BASE}.tree_table:TreeTable",
         "pair_tree": f"{_BASE}.tree_table:TreeTable",
-        "category": f"{_BASE}.category:CategoryTable",
+        "category": f"{_BASE}.stump:CategoryTable",
         "perceptron": f"{_BASE}.linear:HyperplaneTable",
         "svm": f"{_BASE}.linear:HyperplaneTable",
         "lda": f"{_BASE}.linear:HyperplaneTable",
@@ -133,7 +133,7 @@ class FeaturesOfKinds(TrainingFeatures, Protocol):
     offsets: Mapping[str, IntArray]
 
 
-def checked_members(weak_learner: Any, kinds: Mapping[str, PartKind]) -> dict[str, list[Any]]:
+def checked_members(weak_learner: Any, kinds: Kinds) -> dict[str, list[Any]]:
     """Families to learn each kind of part with, as a union.
 
     ValueError if a name or a kind does not exist, or a family is named twice.  TypeError if a
@@ -302,7 +302,7 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
 
 def families_of(
     members: Mapping[str, Sequence[Any]],
-    kinds: Mapping[str, PartKind],
+    kinds: Kinds,
     features: FeaturesOfKinds,
     *,
     in_shards: bool,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray
+from structboost._typing import AnyArray, FloatArray, Range
 from structboost.errors import TaskError
 from structboost.learners.binning import SAMPLED_ROWS, sampled_rows
 
@@ -45,7 +45,7 @@ class Standardisation(NamedTuple):
     dimension: float
 
     @classmethod
-    def of(cls, features: Any, response: tuple[float, float]) -> Standardisation:
+    def of(cls, features: Any, response: Range) -> Standardisation:
         """Fit mean 0 and std 1, or root mean square 1 if responses must not be negative.
 
         Of more than 262,144 parts a sample is looked at.  TaskError if the values of a feature are

@@ -82,6 +82,10 @@ class Terms(NamedTuple):
         return self._replace(coefficients=coefficients).take(np.flatnonzero(coefficients))
 
 
+# Terms of columns by kind of parts.
+KindTerms = Mapping[str, Terms]
+
+
 class TermsByKind:
     """Terms of the columns of a master.
 
@@ -99,7 +103,7 @@ class TermsByKind:
         self.n_columns = 0
         self.terms = {kind: Terms.none() for kind in kinds}
 
-    def add(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add(self, terms: KindTerms, n_new: int) -> None:
         """Append columns, which ``terms`` count from 0."""
         for kind, of_kind in terms.items():
             self.terms[kind] = self.terms[kind].joined(of_kind, self.n_columns)

@@ -12,9 +12,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    LeafArray,
+    ShortArray,
+    SignArray,
+    WordArray,
+)
 from structboost.learners.binning import is_in_set
 from structboost.learners.tree_histograms import (
     MASK,
@@ -40,9 +48,9 @@ _SMOOTHING = 10.0
 def split_of_node(
     codes: tuple[AnyArray, IntArray],
     histogram: IntArray,
-    columns: tuple[BoolArray, NDArray[np.int8], BoolArray],
+    columns: tuple[BoolArray, SignArray, BoolArray],
     node: tuple[int, float],
-    left_set: NDArray[np.uint64] | None,
+    left_set: WordArray | None,
     rows: ShortArray,
     weights: tuple[IntArray, IntArray],
     sparse: tuple[Any, ...] | None,
@@ -57,7 +65,7 @@ def split_of_node(
     there the bin is -2, and ``left_set`` is filled.  A split of a feature with a direction above 0
     must not have the larger fraction of positive weight on the left, and one below 0 not on the
     right; the last split of a column is free of a direction of 2 or -2
-    (:class:`structboost.learners.monotone_trees.Directions`).
+    (:class:`structboost.learners.tree.Directions`).
 
     ``node`` is the weight of the node, and the ridge.  Half of that is added to p and half to n, on
     each side and in the node.  So the impurity falls by a fourth of the growth of
@@ -168,7 +176,7 @@ def _best_set(
     histogram: IntArray,
     total: int,
     limits: tuple[float, float, float, float],
-    left_set: NDArray[np.uint64],
+    left_set: WordArray,
     counts: IntArray | None,
     rows: tuple[int, int],
 ) -> tuple[float, int]:
@@ -277,7 +285,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @compiled
 def sum_leaves(
-    leaf_of: NDArray[np.int16], duals: FloatArray, is_drawn: BoolArray, sums: FloatArray
+    leaf_of: LeafArray, duals: FloatArray, is_drawn: BoolArray, sums: FloatArray
 ) -> None:
     """Sum the duals, and their absolute values (masses), in the leaves of new trees.
 
@@ -380,12 +388,12 @@ def work_arrays(depth: int, table: CountedTable) -> Room:
 @compiled
 def grow(
     table: tuple[Any, ...],
-    columns: tuple[BoolArray, NDArray[np.int8]],
+    columns: tuple[BoolArray, SignArray],
     duals: FloatArray,
     is_drawn: BoolArray,
     room: Room,
     nodes: tuple[IntArray, IntArray],
-    sets: NDArray[np.uint64] | None,
+    sets: WordArray | None,
     counts: IntArray | None,
     limits: tuple[int, float, float],
     draw: tuple[int, int, IntArray, BoolArray],
@@ -515,7 +523,7 @@ def _draw_columns(draw: tuple[int, int, IntArray, BoolArray], node: int) -> None
 def _rows_parted(
     code: AnyArray,
     bin_: int,
-    left_set: NDArray[np.uint64] | None,
+    left_set: WordArray | None,
     rows: ShortArray,
     other: ShortArray,
     begin: int,
@@ -546,8 +554,8 @@ def fill_leaf_indices(
     codes: AnyArray,
     features: IntArray,
     bins: IntArray,
-    sets: NDArray[np.uint64] | None,
-    out: NDArray[np.int16],
+    sets: WordArray | None,
+    out: LeafArray,
 ) -> None:
     """Leaf of every row in each tree, counted from the left, shape (n_trees, n_rows).
 
@@ -590,8 +598,8 @@ def _walk_down(
     codes: AnyArray,
     features: IntArray,
     bins: IntArray,
-    sets: NDArray[np.uint64] | None,
-    out: NDArray[np.int16],
+    sets: WordArray | None,
+    out: LeafArray,
 ) -> None:
     """Fill ``out`` as :func:`fill_leaf_indices` does, row by row."""
     n_nodes = features.shape[1]

@@ -22,7 +22,6 @@ from itertools import product
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structboost._typing import (
     AnyArray,
@@ -31,6 +30,7 @@ from structboost._typing import (
     FloatArray,
     IntArray,
     SingleArray,
+    WordArray,
     override,
 )
 from structboost.files.archive import Array
@@ -69,7 +69,7 @@ class TreeTable(LearnerTable):
     threshold: FloatArray
     leaf: FloatArray
     missing_left: ByteArray | None = None
-    sets: NDArray[np.uint64] | None = None
+    sets: WordArray | None = None
 
     def __post_init__(self) -> None:
         n_leaves = self.leaf.shape[1]

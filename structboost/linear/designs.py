@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, ShortArray, override
+from structboost._typing import FloatArray, IntArray, KindArrays, ShortArray, override
 from structboost.contract.calls import check_nothing_missing, stacked
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import Kinds, PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.learners.active_feature import ActiveFeatureFamily, ActiveFeatureTable
@@ -96,14 +96,10 @@ class StandardisedDesign(Design):
 
     @override
     def member(self, weights: FloatArray, part: PartKind, first: int) -> KindEnsemble:
-        z = self.scale
         if self._is_constant:
             return self._constant(weights[-1], first)
-        coefficients = self.std * weights[: len(z.scales)].T / z.scales
-        intercept = -coefficients @ z.centers + (weights[-1] if z.bias else 0.0)
-        deviations = np.where(np.isfinite(z.scales), z.scales, 0.0)
-        table = LinearFunctionTable(coefficients, intercept, z.centers, deviations)
-        return one_function_each(table, len(z.scales), first)
+        table = LinearFunctionTable.unscaled(self.scale, weights.T, self.std)
+        return one_function_each(table, len(self.scale.scales), first)
 
     def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
         """Return one constant function for all channels, since pairs of many tags are very many."""
@@ -171,7 +167,7 @@ class PlainDesign(Design):
 
 
 def designs_of(
-    kinds: Mapping[str, PartKind],
+    kinds: Kinds,
     stack: StackedParts,
     active: Collection[str],
     *,
@@ -229,7 +225,7 @@ def check_sizes(designs: Mapping[str, Design], stack: StackedParts, largest: flo
 
 
 def linear_scores(
-    designs: Mapping[str, Design], weights: Mapping[str, FloatArray], stack: StackedParts
+    designs: Mapping[str, Design], weights: KindArrays, stack: StackedParts
 ) -> StackedParts:
     """Return the scores of parts by linear functions."""
     rows = {
@@ -239,9 +235,9 @@ def linear_scores(
 
 
 def linear_ensemble(
-    kinds: Mapping[str, PartKind],
+    kinds: Kinds,
     designs: Mapping[str, Design],
-    weights: Mapping[str, FloatArray],
+    weights: KindArrays,
     facts: Mapping[str, Any],
 ) -> Ensemble:
     """Return linear functions as a model, one of weight 1 for each channel of each kind.
@@ -256,9 +252,7 @@ def linear_ensemble(
     return Ensemble(kinds, members, ones, ones[None], facts)
 
 
-def plain_ensemble(
-    kinds: Mapping[str, PartKind], weights: Mapping[str, FloatArray], facts: Mapping[str, Any]
-) -> Ensemble:
+def plain_ensemble(kinds: Kinds, weights: KindArrays, facts: Mapping[str, Any]) -> Ensemble:
     """Return linear functions of unscaled features as a model.
 
     ``weights`` have the shape (width, n_channels), with those of the constant in the last row if
@@ -340,7 +334,7 @@ class LinearProblem(ABC):
         """Make a round."""
 
     @abstractmethod
-    def matrices(self) -> Mapping[str, FloatArray]:
+    def matrices(self) -> KindArrays:
         """Return the best weights so far, by kind, shape (width, n_channels)."""
 
     def model(self, facts: Mapping[str, Any]) -> Ensemble:
@@ -367,7 +361,7 @@ class FoldResult(NamedTuple):
     ``matrices`` are weights by kind, and ``duals`` the dual distributions, if it has these.
     """
 
-    matrices: Mapping[str, FloatArray]
+    matrices: KindArrays
     duals: tuple[FloatArray, ...] = ()
 
 

@@ -31,6 +31,7 @@ from structboost.selection.held_out import (
     temperature_on_folds,
 )
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
+from structboost.training.history import Record
 from structboost.validation import checked_choice, checked_example_weights, is_text
 
 AUTO = "auto"
@@ -107,7 +108,7 @@ class LinearTrainer(StructuredSVM):
     loss: str = "hinge"
     problem: Callable[..., Any] = PrimalLikelihood
     on_held_out: Callable[[Iterator[HeldScores]], None] | None = None
-    C_path_: list[dict[str, Any]] = field(init=False)
+    C_path_: list[Record] = field(init=False)
     C_path_end_: str = field(init=False)
     temperature_: float | None = field(init=False)
 
@@ -271,8 +272,7 @@ class _FoldFits:
                 stack = stacked_inputs(trainer.task, fold.held_X)
                 weights = checked_example_weights(fold.held_weight, len(fold.held_Y))
                 examples = trainer.task, fold.held_X, fold.held_Y, stack.offsets, weights
-                problem = Problem(*examples, np.random.RandomState(0))
-                self._held.append((stack, Likelihood(problem, probes=False)))
+                self._held.append((stack, Likelihood(Problem(*examples), probes=False)))
 
     def fit(self, C: float) -> Trial:
         """Continue with ``C``, and measure."""

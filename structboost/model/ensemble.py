@@ -15,9 +15,9 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, Examples, FloatArray, IntArray, PathName
 from structboost.contract.calls import marginals, predictions, stacked_inputs
-from structboost.contract.parts import PartKind, StackedParts
+from structboost.contract.parts import Kinds, PartKind, StackedParts
 from structboost.contract.task import Task
-from structboost.errors import ModelFileError, TaskError, warn_user
+from structboost.errors import TaskError, warn_user
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
@@ -101,7 +101,7 @@ class Ensemble:
         "stages": Array("float64", ("n_stages", "n_columns")),
     }
 
-    kinds: Mapping[str, PartKind]
+    kinds: Kinds
     members: Mapping[str, KindEnsemble]
     weights: FloatArray
     stages: FloatArray
@@ -467,10 +467,7 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 FORMAT = ArchiveFormat(
     name="structboost-model",
-    version=1,
     what="structboost model",
-    error=ModelFileError,
-    remedy="train the model again, or take another copy of the file",
     schema=_schema,
 )
 

@@ -42,7 +42,7 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.files.archive import Schema
 from structboost.learners.base import WeakLearnerFamily
-from structboost.learners.terms import Terms, TermsByKind
+from structboost.learners.terms import KindTerms, TermsByKind
 from structboost.objectives.master import WeightedColumns
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import Registry
@@ -114,7 +114,7 @@ class Problem:
     Y: Examples
     offsets: Mapping[str, IntArray]
     example_weights: FloatArray
-    random_state: np.random.RandomState
+    random_state: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(0))
     oracle: CutOracle | None = None
     families: Mapping[str, WeakLearnerFamily] = field(default_factory=dict)
 
@@ -311,7 +311,7 @@ class ColumnOracle(ABC):
     def add_responses(self, kind: str, responses: Any) -> int:
         """Append learners of a kind, as :meth:`WeightedColumns.add_responses`, dense or sparse."""
 
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         """Append columns, as :meth:`WeightedColumns.add_columns`."""
         self.columns.add(terms, n_new)
 
@@ -369,9 +369,7 @@ class CutOracle(Described, ColumnOracle):
         """
 
     @abstractmethod
-    def products(
-        self, cuts: Sequence[Cut], terms: Mapping[str, Terms], n_columns: int
-    ) -> FloatArray:
+    def products(self, cuts: Sequence[Cut], terms: KindTerms, n_columns: int) -> FloatArray:
         """Products of cuts with columns.
 
         Parameters

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, FloatArray, IntArray, SignArray, override
 from structboost.errors import SolverError, TaskError
 from structboost.files.archive import (
     Array,
+    Arrays,
+    Header,
     Part,
     Schema,
     damaged_content,
@@ -201,7 +203,7 @@ class ExponentialMaster(SingleTermMaster):
         return float(weights.sum() + self.C * pairs.sum()), 1.0 - self.C * edges
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    def state(self) -> tuple[Header, Arrays]:
         drawn = self._random.get_state(legacy=False)
         if drawn["bit_generator"] != "MT19937":
             raise ValueError(
@@ -351,7 +353,7 @@ def update_coordinates(
     responses: AnyArray,
     learners: IntArray,
     channels: IntArray,
-    signs: NDArray[np.int8],
+    signs: SignArray,
     starts: IntArray,
     half_price: float,
     largest: float,
@@ -408,7 +410,7 @@ def update_coordinates(
 
 @compiled
 def channel_weights(
-    pair_weights: FloatArray, signs: NDArray[np.int8], starts: IntArray, out: FloatArray
+    pair_weights: FloatArray, signs: SignArray, starts: IntArray, out: FloatArray
 ) -> None:
     """Add to ``out`` the sum over outputs of sign times mu, for each channel and example."""
     n_channels, n_outputs, _ = signs.shape

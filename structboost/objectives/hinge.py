@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from structboost._typing import BoolArray, FloatArray, override
 from structboost.contract.calls import beaten
 from structboost.errors import TaskError
-from structboost.learners.terms import Terms
+from structboost.learners.terms import KindTerms
 from structboost.objectives.base import ColumnOracle, CutOracle
 from structboost.objectives.master import RestrictedMaster
 from structboost.solvers.bundle import Bundle, CutPool
@@ -61,7 +60,7 @@ class HingeMaster(RestrictedMaster):
         return self.oracle.add_responses(kind, responses)
 
     @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         products = self._products(terms, n_new)
         self.oracle.add_columns(terms, n_new)
         self.pool.add_columns(products)
@@ -100,7 +99,7 @@ class HingeMaster(RestrictedMaster):
             )
 
     @abstractmethod
-    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+    def _products(self, terms: KindTerms, n_new: int) -> FloatArray:
         """Products of the stored cuts with new columns, shape (n_cuts, n_new)."""
 
 
@@ -116,7 +115,7 @@ class CuttingPlaneMaster(HingeMaster, Bundle):
         return self.oracle.combine(self.pool.cuts[is_made], self.pool.duals[is_made])
 
     @override
-    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+    def _products(self, terms: KindTerms, n_new: int) -> FloatArray:
         products, is_made = np.zeros((len(self.pool), n_new)), self.pool.made
         products[is_made] = self.oracle.products(self.pool.cuts[is_made], terms, n_new)
         return products

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
-from structboost._typing import BoolArray, Examples, FloatArray, IntArray, override
+from structboost._typing import BoolArray, Examples, FloatArray, IntArray, KindArrays, override
 from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts, joint_features
 from structboost.contract.probes import check_sum, probe_sums
@@ -18,7 +17,7 @@ from structboost.contract.separation import KeptTruth
 from structboost.contract.task import Task
 from structboost.errors import SolverError
 from structboost.learners.responses import SparseResponses, StoredResponses
-from structboost.learners.terms import Terms, TermsByKind
+from structboost.learners.terms import KindTerms, TermsByKind
 from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import RestrictedMaster
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -44,7 +43,7 @@ class LikelihoodAt(NamedTuple):
 
     losses: FloatArray
     entropies: FloatArray
-    expected: Mapping[str, FloatArray]
+    expected: KindArrays
     slopes: dict[str, FloatArray]
 
 
@@ -56,7 +55,7 @@ def log_losses(
     TaskError if the task has no marginals.
     """
     example_weights = np.full(len(Y), 1.0 / len(Y))
-    problem = Problem(task, X, Y, scores.offsets, example_weights, np.random.RandomState(0))
+    problem = Problem(task, X, Y, scores.offsets, example_weights)
     likelihood = Likelihood(problem, probes=False)
     return likelihood.losses({k: sharpness * of_kind for k, of_kind in scores.rows.items()})
 
@@ -103,7 +102,7 @@ class Likelihood:
             self.counts[kind] = bool((table.data > 1).any())
         self.owners = {kind: np.repeat(indices, np.diff(at)) for kind, at in offsets.items()}
 
-    def losses(self, rows: Mapping[str, FloatArray]) -> FloatArray:
+    def losses(self, rows: KindArrays) -> FloatArray:
         """Return the losses alone at scores of shape (n_parts, n_channels).
 
         TaskError if the task has no marginals.
@@ -112,7 +111,7 @@ class Likelihood:
         scores = StackedParts(dict(rows), problem.offsets)
         return self._losses(rows, log_sums(problem.task, problem.X, scores, self._memo))
 
-    def at(self, rows: Mapping[str, FloatArray]) -> LikelihoodAt:
+    def at(self, rows: KindArrays) -> LikelihoodAt:
         """Marginals and losses at scores of shape (n_parts, n_channels).
 
         TaskError if the task has no marginals.
@@ -131,7 +130,7 @@ class Likelihood:
             slopes[kind] = np.ascontiguousarray(difference.T)
         return LikelihoodAt(losses, entropies, expected, slopes)
 
-    def _losses(self, rows: Mapping[str, FloatArray], sums: FloatArray) -> FloatArray:
+    def _losses(self, rows: KindArrays, sums: FloatArray) -> FloatArray:
         """Return the log sums over all outputs minus the scores of the true ones.
 
         TaskError if the true output of an example scores more than the sum over all.
@@ -232,7 +231,7 @@ class ConditionalLikelihoodMaster(RestrictedMaster):
         return self._responses[kind].add(responses)
 
     @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         self._columns.add(terms, n_new)
         super().add_columns(terms, n_new)
 

@@ -38,7 +38,7 @@ from structboost.contract.separation import Separation
 from structboost.contract.task import Separates, SeparatesSlacks, Task
 from structboost.errors import TaskError
 from structboost.learners.responses import StoredResponses
-from structboost.learners.terms import Terms
+from structboost.learners.terms import KindTerms, Terms
 from structboost.objectives.base import ColumnOracle, Formulation, Problem
 from structboost.objectives.hinge import HingeMaster
 from structboost.objectives.one_slack import OneSlack
@@ -251,11 +251,11 @@ class SlackProgramMaster(HingeMaster):
         return True
 
     @override
-    def _products(self, terms: Mapping[str, Terms], n_new: int) -> FloatArray:
+    def _products(self, terms: KindTerms, n_new: int) -> FloatArray:
         return self._products_of(self._measures, terms, n_new)
 
     def _products_of(
-        self, measures: Mapping[str, csr_array], terms: Mapping[str, Terms], n_columns: int
+        self, measures: Mapping[str, csr_array], terms: KindTerms, n_columns: int
     ) -> FloatArray:
         """Products <difference, response> of constraints and columns."""
         out = np.zeros((n_columns, next(iter(measures.values())).shape[0]))
@@ -479,7 +479,7 @@ class MSlackMaster(SlackProgramMaster):
         self._take_proof()
 
     @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         super().add_columns(terms, n_new)
         self._knows_columns = False
         self._iterate = np.concatenate((self._iterate, np.zeros(n_new)))

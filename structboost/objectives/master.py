@@ -15,9 +15,9 @@ from scipy.optimize import minimize_scalar
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.files.archive import DamagedFileError, Schema
+from structboost.files.archive import Arrays, DamagedFileError, Header, Schema
 from structboost.learners.base import Growth
-from structboost.learners.terms import Terms, check_single_terms
+from structboost.learners.terms import KindTerms, Terms, check_single_terms
 from structboost.runtime.called_class import Described
 
 # Logarithms of the temperatures that are searched.
@@ -184,7 +184,7 @@ class WeightedColumns(Described, ABC):
             Index of the first new learner of the kind: how many there were before.
         """
 
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         """Append columns of weight zero.
 
         Parameters
@@ -220,7 +220,7 @@ class WeightedColumns(Described, ABC):
             As for :meth:`add_responses`.
         """
 
-    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    def state(self) -> tuple[Header, Arrays]:
         """Values and arrays that the next solves or steps depend on, apart from the columns.
 
         Returns
@@ -399,7 +399,7 @@ class SingleTermMaster(RestrictedMaster):
         self._terms = Terms.none()
 
     @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         check_single_terms(terms[self._kind], n_new, type(self).__name__)
         self._terms = self._terms.joined(terms[self._kind], len(self.weights))
         super().add_columns(terms, n_new)

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.archive import (
     Array,
+    Arrays,
+    Header,
     Part,
     Schema,
     below,
@@ -22,7 +24,7 @@ from structboost.files.archive import (
     prefixed,
     whole_number,
 )
-from structboost.learners.terms import Terms, check_single_terms
+from structboost.learners.terms import KindTerms, check_single_terms
 from structboost.objectives.base import Boosting
 from structboost.objectives.master import (
     Booster,
@@ -121,7 +123,7 @@ class NewtonBooster(Booster):
             self._responses[kind, learner] = response
 
     @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         first = len(self._terms)
         self._terms += [[] for _ in range(n_new)]
         for kind, of_kind in terms.items():
@@ -155,7 +157,7 @@ class NewtonBooster(Booster):
         return {kind: np.ascontiguousarray(of.T) for kind, of in self._slopes.items()}
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    def state(self) -> tuple[Header, Arrays]:
         # The last digits of the scores depend on the order of summation.
         arrays = {"weights": self.weights, **prefixed("scores/", self._scores)}
         return {"calls": self._calls}, arrays
@@ -326,7 +328,7 @@ class HeldOutBooster(NewtonBooster):
         """Losses of these examples as a function of a factor of the scores."""
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    def state(self) -> tuple[Header, Arrays]:
         scalars, arrays = super().state()
         least = self._least_loss if np.isfinite(self._least_loss) else None
         scalars["held_out"] = [self._factor, least, self._best_round]

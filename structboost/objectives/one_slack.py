@@ -18,7 +18,9 @@ import numpy as np
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.files.archive import (
     Array,
+    Arrays,
     DamagedFileError,
+    Header,
     Part,
     Schema,
     damaged_content,
@@ -238,7 +240,7 @@ class OneSlackMaster(CuttingPlaneMaster):
         return solution.weights
 
     @override
-    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    def state(self) -> tuple[Header, Arrays]:
         scalars = {
             "risk": self.risk, "dual_value": self.dual_value, "n_made": self.pool.n_made,
             "step": self.step_length, "calls": self.oracle.calls,

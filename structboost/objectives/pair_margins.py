@@ -8,14 +8,13 @@ dense.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structboost._typing import BoolArray, FloatArray, override
-from structboost.learners.terms import Terms
+from structboost.learners.terms import KindTerms
 from structboost.objectives.base import Formulation, Problem, SoftmaxLink
 from structboost.objectives.master import WeightedColumns
 from structboost.runtime.memory import GrowingMatrix
@@ -97,7 +96,7 @@ class PairColumns(WeightedColumns):
         return self._responses.append(responses)
 
     @override
-    def add_columns(self, terms: Mapping[str, Terms], n_new: int) -> None:
+    def add_columns(self, terms: KindTerms, n_new: int) -> None:
         rows = np.zeros((n_new, len(self.pair_weights)))
         for column, learner, channel, coefficient in zip(*terms[self._kind], strict=True):
             response = self._responses.rows[learner].astype(np.float64)

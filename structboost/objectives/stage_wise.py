@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    KindArrays,
+    LeafArray,
+    WordArray,
+    override,
+)
 from structboost.errors import TaskError
 from structboost.learners.base import Growth
 from structboost.learners.tree_growth import (
@@ -153,9 +161,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         self._measure()
 
     @override
-    def _losses_at(
-        self, scores: Mapping[str, FloatArray], examples: IntArray
-    ) -> Callable[[float], FloatArray]:
+    def _losses_at(self, scores: KindArrays, examples: IntArray) -> Callable[[float], FloatArray]:
         of_classes = 2.0 * (self._code @ scores[self._kind][:, examples])
         of_classes -= of_classes.max(axis=0)
         of_truth = of_classes[self._labels[examples], np.arange(len(examples))]
@@ -259,7 +265,7 @@ def run_rounds(
 
 
 @compiled(no_cpython_wrapper=True)
-def _between(sets: NDArray[np.uint64] | None, first: int, count: int) -> NDArray[np.uint64] | None:
+def _between(sets: WordArray | None, first: int, count: int) -> WordArray | None:
     # Both results have one type, so that what takes them is compiled once.
     return sets if sets is None else sets[first : first + count]
 
@@ -267,7 +273,7 @@ def _between(sets: NDArray[np.uint64] | None, first: int, count: int) -> NDArray
 @compiled(no_cpython_wrapper=True)
 def _step_along(
     responses: FloatArray,
-    leaf_of: NDArray[np.int16],
+    leaf_of: LeafArray,
     slopes: FloatArray,
     curvatures: FloatArray,
     settings: tuple[float, float, float],
@@ -411,9 +417,7 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
         self._measure()
 
     @override
-    def _losses_at(
-        self, scores: Mapping[str, FloatArray], examples: IntArray
-    ) -> Callable[[float], FloatArray]:
+    def _losses_at(self, scores: KindArrays, examples: IntArray) -> Callable[[float], FloatArray]:
         by_part = {kind: np.ascontiguousarray(of_kind.T) for kind, of_kind in scores.items()}
 
         def losses(factor: float) -> FloatArray:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structboost._typing import FloatArray, IntArray
+from structboost._typing import FloatArray, IntArray, KindIndices
 from structboost.runtime.compiled import compiled
 
 BLOCK_ROWS = 8192
@@ -39,7 +39,7 @@ class Blocks:
     """
 
     examples: IntArray
-    rows: Mapping[str, IntArray]
+    rows: KindIndices
     splits_examples: bool
 
     def __len__(self) -> int:
@@ -52,7 +52,7 @@ class Blocks:
         return Blocks(self.examples[of_run] - self.examples[first], rows, self.splits_examples)
 
 
-def blocks_of(offsets: Mapping[str, IntArray], most_examples: int | None = None) -> Blocks:
+def blocks_of(offsets: KindIndices, most_examples: int | None = None) -> Blocks:
     """Cut examples into blocks of about `BLOCK_ROWS` rows.
 
     A block begins with the first example whose rows of any kind begin beyond another multiple of

@@ -349,7 +349,7 @@ def scaled_log_loss(
     """
     weights_ = np.ones(len(Y)) if weights is None else np.asarray(weights, np.float64)
     weights_ = weights_ / weights_.sum()
-    problem = Problem(task, X, Y, scores.offsets, weights_, np.random.RandomState(0))
+    problem = Problem(task, X, Y, scores.offsets, weights_)
     likelihood = Likelihood(problem, probes=False)
 
     def at(scale: float) -> _AtScale:

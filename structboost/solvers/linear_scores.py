@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.parts import PartKind, StackedParts
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, KindIndices, override
+from structboost.contract.parts import Kinds, StackedParts
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 
@@ -43,7 +43,7 @@ class Scores(ABC):
     """
 
     layouts: list[KindLayout]
-    offsets: Mapping[str, IntArray]
+    offsets: KindIndices
     n_weights: int
     n_scores: int
     has_bounds: bool
@@ -103,9 +103,9 @@ class LinearScores(Scores):
 
     def __init__(
         self,
-        kinds: Mapping[str, PartKind],
+        kinds: Kinds,
         matrices: Mapping[str, Any],
-        offsets: Mapping[str, IntArray],
+        offsets: KindIndices,
     ) -> None:
         self.offsets = offsets
         for kind, part in kinds.items():

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts
+from structboost.contract.parts import Kinds, SparseFeature, StackedParts
 from structboost.contract.task import Batches, Searches, Sums, SumsBatches, Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import as_array
@@ -43,7 +43,7 @@ class BatchTask(Task, Searches, Batches, Sums, SumsBatches):
         return self.marginals_batch(X, scores).log_sums
 
 
-def alone(kinds: Mapping[str, PartKind], scores: Any) -> StackedParts:
+def alone(kinds: Kinds, scores: Any) -> StackedParts:
     """Stack the scores of one example, an array or a dict by kind."""
     rows = scores if isinstance(scores, Mapping) else {next(iter(kinds)): scores}
     return StackedParts(

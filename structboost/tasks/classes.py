@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from structboost._typing import Examples, FloatArray, IntArray, override
+from structboost._typing import Examples, FloatArray, IntArray, SignArray, override
 from structboost.contract.parts import Marginals, OutputCodes, PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
 from structboost.contract.task import Lists, Separates, Validates
@@ -26,9 +25,7 @@ _MAX_EXHAUSTIVE = 7
 _MAX_DRAWS = 200
 
 
-def coding_matrix(
-    coding: Any, n_classes: int, random_state: np.random.RandomState
-) -> NDArray[np.int8]:
+def coding_matrix(coding: Any, n_classes: int, random_state: np.random.RandomState) -> SignArray:
     """Make a coding matrix of ``n_classes`` words.
 
     Parameters
@@ -64,7 +61,7 @@ def coding_matrix(
                 else _far_apart(n_classes, random_state)
             )
         if coding == "random":
-            return _distinct_columns(n_classes, _n_bits(n_classes), random_state)
+            return _distinct_columns(n_classes, random_state)
         raise ValueError(
             f"coding is {coding!r}; choose one of {', '.join(map(repr, CODINGS))}, or give a "
             "matrix."
@@ -83,7 +80,7 @@ def coding_matrix(
     return words.astype(np.int8)
 
 
-def exhaustive_code(n_classes: int) -> NDArray[np.int8]:
+def exhaustive_code(n_classes: int) -> SignArray:
     """List all 2^(n_classes - 1) - 1 columns that differ in more than sign."""
     splits = np.arange(1, 2 ** (n_classes - 1))
     bits = (splits[None, :] >> np.arange(n_classes - 1)[:, None]) & 1
@@ -98,19 +95,10 @@ def random_column(n_classes: int, random_state: np.random.RandomState) -> FloatA
             return column
 
 
-def _n_bits(n_classes: int) -> int:
-    """Return the number of columns, which is about 15 log2 of the classes if they are many."""
-    return (
-        2 ** (n_classes - 1) - 1
-        if n_classes <= _MAX_EXHAUSTIVE
-        else int(np.ceil(15 * np.log2(n_classes)))
-    )
-
-
-def _distinct_columns(
-    n_classes: int, n_bits: int, random_state: np.random.RandomState
-) -> NDArray[np.int8]:
-    """Draw columns, no two equal or opposite."""
+def _distinct_columns(n_classes: int, random_state: np.random.RandomState) -> SignArray:
+    """Draw columns, no two equal or opposite, about 15 log2 of the classes if they are many."""
+    is_small = n_classes <= _MAX_EXHAUSTIVE
+    n_bits = 2 ** (n_classes - 1) - 1 if is_small else int(np.ceil(15 * np.log2(n_classes)))
     seen: dict[tuple[float, ...], None] = {}
     while len(seen) < n_bits:
         column = random_column(n_classes, random_state)
@@ -119,15 +107,13 @@ def _distinct_columns(
     return (
         matrix
         if len(np.unique(matrix, axis=0)) == n_classes
-        else _distinct_columns(n_classes, n_bits, random_state)
+        else _distinct_columns(n_classes, random_state)
     )
 
 
-def _far_apart(n_classes: int, random_state: np.random.RandomState) -> NDArray[np.int8]:
+def _far_apart(n_classes: int, random_state: np.random.RandomState) -> SignArray:
     """Choose the draw whose two nearest words are farthest apart."""
-    draws = [
-        _distinct_columns(n_classes, _n_bits(n_classes), random_state) for _ in range(_MAX_DRAWS)
-    ]
+    draws = [_distinct_columns(n_classes, random_state) for _ in range(_MAX_DRAWS)]
     products = [
         matrix.astype(int) @ matrix.astype(int).T - 2 * matrix.shape[1] * np.eye(n_classes)
         for matrix in draws
@@ -157,7 +143,7 @@ class CodeTask(TableTask, Separates):
     # Label of the first class, and from each label to the next.
     _first, _step = 0, 1
 
-    def __init__(self, code: NDArray[np.int8], losses: FloatArray | None = None) -> None:
+    def __init__(self, code: SignArray, losses: FloatArray | None = None) -> None:
         self.code = code
         self.n_classes = len(code)
         check_pairs_fit(self.n_classes, "classes")

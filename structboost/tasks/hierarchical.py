@@ -25,11 +25,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
-from structboost.contract.listed_outputs import ListedOutputs
+from structboost._typing import AnyArray, FloatArray, IntArray, SignArray, override
 from structboost.contract.parts import Marginals, StackedParts
+from structboost.contract.separation import ListedOutputs
 from structboost.errors import TaskError, TooManyOutputsError, warn_user
 from structboost.inference.hierarchical import (
     best_closed_sets,
@@ -419,7 +418,7 @@ class LabelTree:
     parents: IntArray
     n_classes: int
 
-    def codes(self) -> NDArray[np.int8]:
+    def codes(self) -> SignArray:
         """Make label codes with ancestors, (20) of StructBoost, shape (n_classes, n_channels).
 
         They are 1 on a class and its ancestors.  A channel is a node: the classes, then the inner

@@ -4,8 +4,15 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "chunk_scores": ["ChunkScorer", "ChunkScores", "KindScores", "chunk_scores"],
-    "schemes": ["Chunk", "convert_tags", "list_chunks"],
+    "chunks": [
+        "Chunk",
+        "ChunkScorer",
+        "ChunkScores",
+        "KindScores",
+        "chunk_scores",
+        "convert_tags",
+        "list_chunks",
+    ],
     "tagged_file": ["read_tagged"],
     "token_features": ["TokenFeatures"],
     "two_stage_tagger": ["TwoStageTagger"],

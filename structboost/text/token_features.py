@@ -82,7 +82,6 @@ def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
 
 _FORMAT = ArchiveFormat(
     name="structboost-token-features",
-    version=1,
     what="file of TokenFeatures of structboost",
     remedy="fit the features again, or take another copy of the file",
     schema=_schema,

@@ -508,7 +508,6 @@ def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
 
 _FORMAT = ArchiveFormat(
     name="structboost-two-stage-tagger",
-    version=1,
     what="two-stage tagger of structboost",
     schema=_schema,
 )

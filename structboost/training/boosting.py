@@ -29,6 +29,7 @@ from structboost.training.choice_of_c import choose_C, warn_of_empty_models
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
 from structboost.training.history import (
+    Record,
     ending_in_words,
     warn_of_interruption,
     warn_of_open_gap,
@@ -203,7 +204,7 @@ class StructBoost(Trainer):
 
     temperature_: float | None = field(init=False)
     held_out_loss_: float | None = field(init=False)
-    C_path_: list[dict[str, Any]] = field(init=False)
+    C_path_: list[Record] = field(init=False)
     C_path_end_: str = field(init=False)
     # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
     _trained_by: Formulation = field(init=False)

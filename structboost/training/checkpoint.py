@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import AnyArray, PathName
-from structboost.contract.parts import PartKind
+from structboost.contract.parts import Kinds
 from structboost.errors import CheckpointError
 from structboost.files.archive import (
     ArchiveFormat,
@@ -66,7 +66,6 @@ class RunCheckpoint:
         self._written = time.monotonic()
         self._format = ArchiveFormat(
             name="structboost-checkpoint",
-            version=1,
             what="checkpoint of structboost",
             error=CheckpointError,
             remedy=_REMEDY,
@@ -93,7 +92,7 @@ class RunCheckpoint:
         )
         self._written = time.monotonic()
 
-    def restored(self, max_rounds: int, kinds: Mapping[str, PartKind]) -> State | None:
+    def restored(self, max_rounds: int, kinds: Kinds) -> State | None:
         """Bring columns and weights to the state in the file and return it, or None without one."""
         if not Path(self._path).exists():
             return None

@@ -9,16 +9,18 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray
-from structboost.contract.parts import PartKind
+from structboost.contract.parts import Kinds, PartKind
 from structboost.files.archive import (
     Array,
+    Arrays,
     DamagedFileError,
+    Header,
     damaged_content,
     finite_number,
     whole_number,
 )
 from structboost.learners.base import Column, WeakLearnerFamily
-from structboost.learners.terms import Term, Terms
+from structboost.learners.terms import KindTerms, Term, Terms
 from structboost.model.ensemble import Ensemble, KindEnsemble
 from structboost.objectives.master import GrowsRounds, HeldOut, LearnsFromHeldOut, WeightedColumns
 
@@ -117,7 +119,7 @@ class ColumnRegistry:
             selected.append(place)
         return fresh, again
 
-    def _append(self, terms: Mapping[str, Terms], added: Sequence[int]) -> None:
+    def _append(self, terms: KindTerms, added: Sequence[int]) -> None:
         """Give the master the new columns of these indices."""
         if added:
             self._master.add_columns(terms, len(added))
@@ -168,7 +170,7 @@ class ColumnRegistry:
 
     def ensemble(
         self,
-        kinds: Mapping[str, PartKind],
+        kinds: Kinds,
         stages: Sequence[ColumnWeights],
         metadata: Mapping[str, Any],
     ) -> Ensemble:
@@ -185,21 +187,12 @@ class ColumnRegistry:
         for kind, family in self.families.items():
             placed = _placed(kind, used)
             learners = list(dict.fromkeys(term.learner for _, term in placed))
-            columns, of_terms, channels, coefficients = Terms.of(
-                placed, {learner: i for i, learner in enumerate(learners)}
-            )
-            members[kind] = KindEnsemble(
-                family=family.name,
-                learners=family.table(learners),
-                columns=columns,
-                term_learners=of_terms,
-                channels=channels,
-                coefficients=coefficients,
-                n_features=family.n_features,
-            )
+            terms = Terms.of(placed, {learner: i for i, learner in enumerate(learners)})
+            table = family.table(learners)
+            members[kind] = KindEnsemble(family.name, table, *terms, family.n_features)
         return Ensemble(kinds, members, weights[-1].copy(), weights, metadata)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    def state(self) -> tuple[Header, Arrays]:
         """Return every column ever added and which are live, as plain JSON and arrays."""
         learners = {kind: list(indices) for kind, indices in self._learners.items()}
         columns = [
@@ -212,7 +205,7 @@ class ColumnRegistry:
         self,
         header: Mapping[str, Any],
         arrays: Mapping[str, AnyArray],
-        kinds: Mapping[str, PartKind],
+        kinds: Kinds,
     ) -> None:
         """Go to a state from a registry and a master without columns.
 

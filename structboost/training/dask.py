@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, override
+from structboost._typing import AnyArray, FloatArray, Range, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.errors import EngineError, TaskError
@@ -118,7 +118,7 @@ class DaskTrainingSet(TrainingSet):
         return bin_thresholds(self._sample(takes_all=bool(exact)), exact=exact)
 
     @override
-    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+    def standardisation(self, kind: str, response: Range) -> Standardisation:
         sample = self._sample()
         if first_unusable(sample, missing=False) is not None:
             raise TaskError(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, Examples, FloatArray, IntArray, PathName, override
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, PathName, Range, override
 from structboost.contract.calls import stacked_in_order
 from structboost.contract.task import Task
 from structboost.errors import BinnedTableError, TaskError
@@ -236,7 +236,6 @@ _ARRAYS = {
 }
 _FORMAT = ArchiveFormat(
     name="structboost-binned-table",
-    version=1,
     what="binned table",
     error=BinnedTableError,
     remedy="make the table again",
@@ -274,7 +273,7 @@ class TrainingSet(ABC):
         """Compute the thresholds of a kind's features (:func:`.binning.bin_thresholds`)."""
 
     @abstractmethod
-    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+    def standardisation(self, kind: str, response: Range) -> Standardisation:
         """Compute the means and scales of a kind's features for linear weak learners."""
 
     def source(
@@ -322,7 +321,7 @@ class ArrayTrainingSet(TrainingSet):
         return bin_thresholds(self.rows[kind], exact=exact)
 
     @override
-    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+    def standardisation(self, kind: str, response: Range) -> Standardisation:
         return Standardisation.of(copied_in_order(self.rows[kind]), response)
 
     @override
@@ -346,7 +345,7 @@ class TableTrainingSet(TrainingSet):
         return bins
 
     @override
-    def standardisation(self, kind: str, response: tuple[float, float]) -> Standardisation:
+    def standardisation(self, kind: str, response: Range) -> Standardisation:
         raise ValueError(
             "X is a BinnedTable, which holds bins and not the features that "
             "weak_learner='linear' needs; give X as an array, or use 'stump'."

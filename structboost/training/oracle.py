@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,18 +12,20 @@ from structboost.contract.calls import LastOutputs, separation
 from structboost.contract.parts import SparseFeature, StackedParts
 from structboost.files.archive import Array, DamagedFileError, Part, Schema, below
 from structboost.learners.responses import BlockMeasure, block_measure
-from structboost.learners.terms import Terms
+from structboost.learners.terms import KindTerms, Terms
 from structboost.objectives.base import Cut, CutOracle
 from structboost.runtime.blocks import PYTHON_EXAMPLES, blocks_of, tree_runs
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.memory import check_memory
-from structboost.training.engines import Engine
-from structboost.training.examples import TrainingSet
 from structboost.training.hosts import Layout
 from structboost.training.shards import FeaturesInShards, loss_and_risk
 
+if TYPE_CHECKING:
+    from structboost.training.engines import Engine
+    from structboost.training.examples import TrainingSet
+
 # Terms by kind, whose coefficients are multiplied by the weights of their columns.
-Model = Mapping[str, Terms]
+Model = KindTerms
 
 # Names in a state of the fields of a model's terms; their columns are not stored.
 _SAVED = {"learners": "learners", "channels": "channels", "weights": "coefficients"}
@@ -136,9 +138,7 @@ class ShardedOracle(CutOracle):
         return risk
 
     @override
-    def products(
-        self, cuts: Sequence[Cut], terms: Mapping[str, Terms], n_columns: int
-    ) -> FloatArray:
+    def products(self, cuts: Sequence[Cut], terms: KindTerms, n_columns: int) -> FloatArray:
         if not cuts or not n_columns:
             return np.zeros((len(cuts), n_columns))
         sums = self.workers.sum("products", [cut.key for cut in cuts], terms)
@@ -244,9 +244,7 @@ class ShardedOracle(CutOracle):
         return loss, risk, measures
 
 
-def _column_products(
-    products: FloatArray, terms: Mapping[str, Terms], n_columns: int
-) -> FloatArray:
+def _column_products(products: FloatArray, terms: KindTerms, n_columns: int) -> FloatArray:
     """Compute products of cuts with columns from the products with their terms."""
     out = np.zeros((n_columns, len(products)))
     at = 0

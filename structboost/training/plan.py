@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,14 +15,16 @@ from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
 from structboost.learners.registry import WeakLearners, checked_members, families_of
 from structboost.objectives.base import Formulation
-from structboost.training.engines import Engine
-from structboost.training.examples import TrainingSet
 from structboost.validation import (
     OrderedRows,
     check_declares,
     is_text,
     shown,
 )
+
+if TYPE_CHECKING:
+    from structboost.training.engines import Engine
+    from structboost.training.examples import TrainingSet
 
 _RESUMABLE = "take formulation='one_slack', or leave checkpoint=None"
 _RESUMABLE_RULES = "take pricing='own', or leave checkpoint=None"

@@ -12,9 +12,8 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, Examples, FloatArray, IntArray
 from structboost.contract.calls import LastOutputs, separation
-from structboost.contract.listed_outputs import KeptListings
 from structboost.contract.parts import StackedParts
-from structboost.contract.separation import KeptTruth, Separation
+from structboost.contract.separation import KeptListings, KeptTruth, Separation
 from structboost.contract.task import Task
 from structboost.learners.binning import Thresholds, bin_codes
 from structboost.learners.responses import (
@@ -28,7 +27,7 @@ from structboost.learners.responses import (
     add_measure,
     block_measure,
 )
-from structboost.learners.terms import Terms
+from structboost.learners.terms import KindTerms
 from structboost.runtime.blocks import Blocks, tree_sum
 
 # By kind, of what the shards make the responses of its weak learners.
@@ -122,7 +121,7 @@ class Shard:
             self._responses[kind] = SparseResponses.instead_of(self._responses[kind])
         self._responses[kind].add(learners)
 
-    def cut(self, key: int, model: Mapping[str, Terms], wanted: Mapping[str, Terms]) -> FloatArray:
+    def cut(self, key: int, model: KindTerms, wanted: KindTerms) -> FloatArray:
         """Make the cut ``key`` at a model.
 
         Returns
@@ -159,7 +158,7 @@ class Shard:
         """Store a cut that was made elsewhere."""
         self.cuts[key] = measures
 
-    def products(self, keys: Sequence[int], wanted: Mapping[str, Terms]) -> FloatArray:
+    def products(self, keys: Sequence[int], wanted: KindTerms) -> FloatArray:
         """Products of cuts with learners, shape (n_cuts * n_wanted,)."""
         n_wanted = _size(wanted)
         sums = np.zeros((len(self.blocks), len(keys) * n_wanted))
@@ -173,7 +172,7 @@ class Shard:
         for key in keys:
             del self.cuts[key]
 
-    def scores(self, model: Mapping[str, Terms]) -> dict[str, FloatArray]:
+    def scores(self, model: KindTerms) -> dict[str, FloatArray]:
         """Scores of all rows under a model, by kind, each of shape (n_rows, n_channels)."""
         parts = [self._scores(model, b) for b in range(len(self.blocks))]
         return {kind: np.concatenate([rows[kind] for rows in parts]) for kind in self.n_channels}
@@ -203,7 +202,7 @@ class Shard:
         """Hash of the features of a kind, ``first_row`` being the index of its first row."""
         return self._in_shard[kind].features_sum(first_row)
 
-    def _scores(self, model: Mapping[str, Terms], b: int) -> dict[str, FloatArray]:
+    def _scores(self, model: KindTerms, b: int) -> dict[str, FloatArray]:
         """Scores of the rows of a block."""
         rows = {}
         for kind, terms in model.items():
@@ -217,7 +216,7 @@ class Shard:
         self,
         measures: Mapping[str, Sequence[BlockMeasure]],
         b: int,
-        wanted: Mapping[str, Terms],
+        wanted: KindTerms,
         out: FloatArray,
     ) -> None:
         """Add the products of the measures of a block, kind after kind."""
@@ -239,7 +238,7 @@ def loss_and_risk(
     return weights, float(weights @ separated.losses), risk
 
 
-def _size(wanted: Mapping[str, Terms]) -> int:
+def _size(wanted: KindTerms) -> int:
     return sum(len(terms.learners) for terms in wanted.values())
 
 

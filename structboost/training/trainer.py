@@ -27,7 +27,7 @@ from structboost.model.ensemble import (
     read_model,
 )
 from structboost.objectives.master import saved_temperature
-from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
+from structboost.training.history import Record, coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (
     by_position,
     check_examples,
@@ -62,7 +62,7 @@ class Trainer(SavedToFile, BaseEstimator):
     C: Any
     tol: float
     model_: Ensemble
-    history_: list[dict[str, Any]]
+    history_: list[Record]
     objective_: float
     interrupted_: bool
     ending_: str

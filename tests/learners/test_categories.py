@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structboost import MulticlassTask, StructBoost
 from structboost.errors import TaskError
 from structboost.learners.binning import flags_of
-from structboost.learners.category import CategoryFamily
+from structboost.learners.stump import CategoryFamily
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_growth import fill_leaf_indices
 

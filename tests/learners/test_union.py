@@ -15,10 +15,9 @@ from structboost import (
     StructBoostClassifier,
 )
 from structboost.files.archive import DamagedFileError
-from structboost.learners.category import CategoryFamily
 from structboost.learners.linear_function import LinearFunctionFamily
 from structboost.learners.registry import alternatives
-from structboost.learners.stump import StumpFamily
+from structboost.learners.stump import CategoryFamily, StumpFamily
 from structboost.learners.table import StumpTable
 from structboost.learners.tree import TreeFamily
 from structboost.learners.union import UnionFamily, UnionTable

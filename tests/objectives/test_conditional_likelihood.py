@@ -14,8 +14,8 @@ from structboost import (
     StructBoost,
 )
 from structboost.contract.calls import stacked
-from structboost.contract.listed_outputs import ListedOutputs
 from structboost.contract.parts import StackedParts
+from structboost.contract.separation import ListedOutputs
 from structboost.learners import ActiveFeatureFamily, active_features
 from structboost.learners.terms import Terms
 from structboost.objectives import ConditionalLikelihood

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structboost import StructBoost, StructuredSVM
-from structboost.contract.listed_outputs import KeptListings
+from structboost.contract.separation import KeptListings
 from structboost.objectives import StageWiseRandomField
 from tests.helpers.listed_outputs import Pairs, pairs
 

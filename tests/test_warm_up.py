@@ -13,16 +13,16 @@ from structboost import (
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
+    warm_up,
 )
 from structboost.cli import main
 from structboost.errors import InterruptedFitWarning
-from structboost.warm_up import command
 
 
 @pytest.mark.slow
 def test_nothing_is_compiled_after_it(capsys):
     assert main(["warmup"]) == 0
-    n_steps = len(command.steps())
+    n_steps = len(warm_up.steps())
     assert f"compiled for {n_steps}/{n_steps}" in capsys.readouterr().err
     X, y = load_iris(return_X_y=True)
     with event.install_recorder("numba:compile") as recorded:
@@ -59,7 +59,7 @@ def fit_that_is_interrupted():
 def test_ctrl_c_ends_it(step, monkeypatch, capsys):
     taken = []
     monkeypatch.setattr(
-        command,
+        warm_up,
         "steps",
         lambda: {"a": lambda: taken.append("a"), "b": step, "c": lambda: taken.append("c")},
     )

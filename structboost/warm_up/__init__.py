@@ -1,1 +1,0 @@
-"""Command ``structboost warmup``, which compiles before the first use."""
