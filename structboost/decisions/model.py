@@ -92,9 +92,13 @@ class Preparation:
             return plain, scaled
         fitted = plain._with_models(start, scaled, costs)
         if start == "index":
-            fitted.arrays["index"] = _index(
-                fitted.arrays.pop("of_instance"), scaled.tables["instance"]
-            )
+            # The first principal component of linear costs, at std 1.
+            slopes = fitted.arrays.pop("of_instance")[:, :-1]
+            features = scaled.tables["instance"]
+            with threadpool_limits(limits=1):
+                weights = slopes.T @ svd(features @ slopes.T, full_matrices=False)[2][0]
+                std = (features @ weights).std()
+            fitted.arrays["index"] = weights / (std or 1.0)
             return fitted, fitted.inputs(inputs)
         predicted = fitted._predicted(scaled)
         if start == "boosted":
@@ -294,18 +298,6 @@ def moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     powers = np.frexp(np.abs(rows).max(axis=0))[1]
     scaled = np.ldexp(rows, -powers)
     return np.ldexp(scaled.mean(axis=0), powers), np.ldexp(scaled.std(axis=0), powers)
-
-
-def _index(functions: FloatArray, features: FloatArray) -> FloatArray:
-    """Return the weights of the first principal component of linear costs, at std 1.
-
-    ``functions`` have the shape (n_items, n_features + 1), and the features have the mean 0.
-    """
-    slopes = functions[:, :-1]
-    with threadpool_limits(limits=1):
-        weights: FloatArray = slopes.T @ svd(features @ slopes.T, full_matrices=False)[2][0]
-        std = (features @ weights).std()
-    return weights / (std or 1.0)
 
 
 def _rows(table: FloatArray) -> FloatArray:

@@ -70,7 +70,7 @@ class ConvergenceDisplay(Described):
         """Draw the curves, into ``ax`` if it is not None."""
         if not self.history:
             raise ValueError("history is empty; fit for at least one round.")
-        above, below = self.ax_ = _two_axes("ConvergenceDisplay", ax, (6.4, 5.6), (1, 1))
+        above, below = self.ax_ = _axes("ConvergenceDisplay", ax, (6.4, 5.6), (1, 1))
         self.figure_ = above.figure
         rounds = [(record["round"], record["primal"]) for record in self.history]
         above.plot(*zip(*rounds, strict=True), color="tab:blue", label="objective of the model")
@@ -155,7 +155,7 @@ class CPathDisplay(Described):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the path, into ``ax`` if it is not None."""
-        above, below = self.ax_ = _two_axes("CPathDisplay", ax, (5.0, 4.4), (2, 1))
+        above, below = self.ax_ = _axes("CPathDisplay", ax, (5.0, 4.4), (2, 1))
         self.figure_ = above.figure
         criterion = "score" if "score" in self.path[0] else "surrogate"
         paths = [list(records) for _, records in groupby(self.path, lambda r: r["weak_learner"])]
@@ -259,14 +259,11 @@ class SparsityPathDisplay(Described):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve, into ``ax`` if it is not None."""
-        plt = pyplot("SparsityPathDisplay")
-        if ax is None:
-            _, ax = plt.subplots(figsize=(5.0, 3.4), layout="constrained")
+        (ax,) = _axes("SparsityPathDisplay", ax and [ax], (5.0, 3.4), (1,))
         (self.line_,) = ax.plot(self.n_learners, 100 * self.errors, "o-", label=self.name)
         self.line_.set(markersize=3, linewidth=1.2)
         ax.set(xlabel="weak learners in the model", ylabel="error, %")
         ax.set_ylim(bottom=0)
-        plain(ax)
         if self.name is not None:
             ax.legend(frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
@@ -287,15 +284,14 @@ def plain(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _two_axes(
-    purpose: str, ax: Any, size: tuple[float, float], heights: tuple[int, int]
+def _axes(
+    purpose: str, ax: Any, size: tuple[float, float], heights: Sequence[int]
 ) -> tuple[Any, ...]:
-    """Return the user's two axes, or new ones of a size."""
+    """Return the user's axes, or new ones of a size, one below the other."""
     plt = pyplot(purpose)
     if ax is None:
-        _, ax = plt.subplots(
-            2, 1, sharex=True, figsize=size, layout="constrained", height_ratios=heights
-        )
+        figure = plt.figure(figsize=size, layout="constrained")
+        ax = figure.subplots(len(heights), sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     for axis in ax:
         plain(axis)
     return tuple(ax)

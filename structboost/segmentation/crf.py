@@ -468,9 +468,9 @@ def tuned(
                 np.flatnonzero(part).tolist() for part in (fold_of == fold, fold_of != fold)
             )
             images = [graphs[i] for i in chosen], [counts[i] for i in chosen], settings
-            shared = {"groups": group_of[chosen].tolist()}
-            linear = linear_function(*images, **shared)
-            folds.append((held, partial(fit_crf, *images, linear=linear, **shared)))
+            of_images = group_of[chosen].tolist()
+            linear = linear_function(*images, of_images)
+            folds.append((held, partial(fit_crf, *images, groups=of_images, linear=linear)))
 
         def fit(C: float) -> Trial:
             """Measure a C on all images, each labelled by a model of other folds."""

@@ -449,16 +449,14 @@ def fit_unaries(
     if not usable.any():
         raise ValueError("Every pixel of the masks is void; there is nothing to learn from.")
     fold_of = parts_of_groups(groups, len(counts), settings.n_folds, random_state)
-    folds = range(int(fold_of.max()) + 1)
-    # Superpixels to train on, for each fold those of the others.
-    candidates = [usable & (np.repeat(fold_of, list(map(len, counts))) != fold) for fold in folds]
-    candidates = [inside if inside.any() else usable for inside in candidates]
+    fold_of_row = np.repeat(fold_of, list(map(len, counts)))
 
     def draw(n_rows: int, *, rare_more_often: bool = False) -> list[IntArray]:
-        """Draw at most ``n_rows`` superpixels for each fold."""
+        """Draw at most ``n_rows`` superpixels for each fold, those of the others."""
         drawn = []
-        for fold, inside in enumerate(candidates):
-            rows, weights = np.flatnonzero(inside), None
+        for fold in range(int(fold_of.max()) + 1):
+            inside, weights = usable & (fold_of_row != fold), None
+            rows = np.flatnonzero(inside if inside.any() else usable)
             if rare_more_often:
                 weights = 1.0 / np.sqrt(np.bincount(labels[rows])[labels[rows]])
                 weights /= weights.sum()
@@ -474,10 +472,8 @@ def fit_unaries(
     if isinstance(settings, OwnUnaries):
         fits = {ALL: (partial(_fit_own, settings.classifier), draw(_JOINT_ROWS))}
     else:
-        of_groups = draw(_GROUP_ROWS, rare_more_often=True)
-        fits = dict.fromkeys(
-            GROUPS, (partial(fit_trees, n_rounds=settings.group_rounds), of_groups)
-        )
+        fit_group = partial(fit_trees, n_rounds=settings.group_rounds)
+        fits = dict.fromkeys(GROUPS, (fit_group, draw(_GROUP_ROWS, rare_more_often=True)))
         fits[ALL] = fit_joint, draw(_JOINT_ROWS)
     if not isinstance(settings, OwnUnaries) or settings.features is None:
         with ProgressLine(f"visual words of {len(images)} images", 1, verbose) as line:
@@ -503,13 +499,13 @@ def fit_unaries(
     with ProgressLine("log-probabilities of the classifiers", len(images), verbose) as line:
         with one_blas_thread():
             for image, fold in zip(images, fold_of, strict=True):
-                without = {group: each[fold : fold + 1] for group, each in fitted.items()}
-                seen = UnaryClassifiers(codebook, without)
-                log_probabilities.append(seen.log_probabilities(image))
+                without = {group: [each[fold]] for group, each in fitted.items()}
+                classifiers = UnaryClassifiers(codebook, without)
+                log_probabilities.append(classifiers.log_probabilities(image))
                 line.step()
     if isinstance(settings, OwnUnaries):
         each = [clones.classifiers[0] for clones in fitted[ALL]]
-        fitted = {ALL: [OwnClassifiers(n_labels, each)]}
+        fitted[ALL] = [OwnClassifiers(n_labels, each)]
     return UnaryClassifiers(codebook, fitted), log_probabilities
 
 

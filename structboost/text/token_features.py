@@ -308,16 +308,19 @@ class TokenFeatures(  # type: ignore[call-arg]
             for k in near:
                 if 0 <= t + k < n:
                     tokens[t][f"count[{k}]"], tokens[t][f"capitals[{k}]"] = bins[t + k]
-        lower = [word.lower() for word in words]
+        before, after = [_START] * high, [_END] * high
+        lower = [*before, *map(str.lower, words), *after]
         for a in (-1, 0):
-            _add_span(tokens, "word", lower, a, 2)
-        for name, values in columns.items():
+            _add_span(tokens, "word", lower, high, a, 2)
+        for name, inside in columns.items():
+            values = [*before, *inside, *after]
             for size in range(1, _VALUES + 1):
                 for a in range(low, high - size + 1):
-                    _add_span(tokens, name, values, a, size)
+                    _add_span(tokens, name, values, high, a, size)
             pairs = [*((0, k) for k in near), *((k, 0) for k in near if k)]
             for i, j in pairs if self.column_pairs else ():
-                _add(tokens, f"word[{i}]+{name}[{j}]", _at(lower, i), _at(values, j))
+                for t, token in enumerate(tokens, high):
+                    token[f"word[{i}]+{name}[{j}]"] = _JOIN.join((lower[t + i], values[t + j]))
         return tokens
 
     def _read(self, sentence: Any, i: int) -> tuple[list[str], dict[str, list[str]]]:
@@ -384,23 +387,10 @@ def shape_of(word: str) -> str:
 
 
 def _add_span(
-    tokens: list[dict[str, Any]], name: str, values: list[str], first: int, size: int
+    tokens: list[dict[str, Any]], name: str, values: list[str], place: int, first: int, size: int
 ) -> None:
-    """Add the values of a column in a span around each token."""
+    """Add the values of a column in a span around each token, the first of which has a place."""
     end = first + size
     key = f"{name}[{first}]" if size == 1 else f"{name}[{first}:{end}]"
-    _add(tokens, key, *(_at(values, k) for k in range(first, end)))
-
-
-def _add(tokens: list[dict[str, Any]], key: str, *columns: list[str]) -> None:
-    """Add a feature of the values of some columns at each token."""
-    for token, texts in zip(tokens, zip(*columns, strict=True), strict=True):
-        token[key] = _JOIN.join(texts)
-
-
-def _at(values: list[str], k: int) -> list[str]:
-    """Return the values at a place relative to each token."""
-    n = len(values)
-    if k < 0:
-        return [*[_START] * min(-k, n), *values[: max(n + k, 0)]]
-    return [*values[k:], *[_END] * min(k, n)]
+    for t, token in enumerate(tokens, place):
+        token[key] = _JOIN.join(values[t + first : t + end])

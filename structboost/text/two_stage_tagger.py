@@ -288,8 +288,8 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
             of_token = folds[place]
             _, probabilities = cross_fit(of_token, _fitted, training, predict)
             tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
-            is_known = tags < len(self.classes_)  # others have sequences without weight alone
-            is_known &= tags >= 0
+            # Other tags have sequences without weight alone.
+            is_known = (tags >= 0) & (tags < len(self.classes_))
             self._rows = {word: row for row, word in enumerate(dict.fromkeys(words))}
             rows = self._rows_of(words)
 
@@ -328,8 +328,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         TypeError, ValueError
             If ``X`` is not in the form of training.
         """
-        inputs = self._inputs(X, documents)
-        tags: list[list[Any]] = self.second_.predict(inputs)
+        tags: list[list[Any]] = self.second_.predict(self._inputs(X, documents))
         return tags
 
     def predict_marginals(self, X: Examples, documents: Any = None) -> list[list[dict[Any, float]]]:

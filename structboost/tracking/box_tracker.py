@@ -272,7 +272,10 @@ class BoxTracker(Described):
         self._is_whole = False
         sight = self._look(image)
         self._judge(sight)
-        self._learn(sight)
+        if not self.lost and not self.n_frames % _EVERY:
+            with self._timed("training"):
+                self._add(sight.planes, sight.match.box, sight.view.image.shape, first=False)
+                self._scorer = self.learner.train(initial=False)
         self._look_elsewhere(image)
         self._before = image
         self.n_frames += 1
@@ -358,14 +361,6 @@ class BoxTracker(Described):
         if not self.lost:
             self.box = box
             recognition.record(match)
-
-    def _learn(self, sight: _Sight) -> None:
-        """Add boxes around the object and continue the training, every so many frames."""
-        if self.lost or self.n_frames % _EVERY:
-            return
-        with self._timed("training"):
-            self._add(sight.planes, sight.match.box, sight.view.image.shape, first=False)
-            self._scorer = self.learner.train(initial=False)
 
     def _look_elsewhere(self, image: Pixels) -> None:
         """Search the whole frame while the object is lost, in place of training."""
