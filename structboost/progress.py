@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 from tqdm.auto import tqdm
 
@@ -18,11 +18,10 @@ from structboost.runtime.compiled import announce_compilation
 
 
 class Progress:
-    """Bar with a text beside it, on ``stream`` (by default standard error) if ``visible``."""
+    """Bar with a text beside it, on standard error if ``visible``."""
 
-    def __init__(self, *, visible: bool = True, stream: TextIO | None = None) -> None:
-        self.visible, self.stream = visible, stream
-        self._text = ""
+    def __init__(self, *, visible: bool = True) -> None:
+        self.visible, self._text = visible, ""
         self._bar: Any = None
         if visible:
             announce_compilation()
@@ -37,7 +36,7 @@ class Progress:
             self._bar = tqdm(
                 desc=text, initial=filled, total=None if fraction is None else 1.0,
                 disable=None,  # where the stream is no terminal
-                file=self.stream or sys.stderr, dynamic_ncols=True, miniters=0,
+                file=sys.stderr, dynamic_ncols=True, miniters=0,
                 bar_format="|{bar}| {desc}",
             )  # fmt: skip
         if not self._bar.disable:
@@ -52,7 +51,7 @@ class Progress:
         is_drawn = not bar.disable
         bar.close()
         if not is_drawn:
-            (self.stream or sys.stderr).write(self._text + "\n")
+            sys.stderr.write(self._text + "\n")
 
 
 class ProgressLine(Progress):
@@ -91,10 +90,8 @@ class ProgressBar(Progress):
     further.
     """
 
-    def __init__(
-        self, tol: float, max_rounds: int, label: str = "", stream: TextIO | None = None
-    ) -> None:
-        super().__init__(stream=stream)
+    def __init__(self, tol: float, max_rounds: int, label: str = "") -> None:
+        super().__init__()
         self.tol, self.max_rounds, self.label = tol, max_rounds, label
 
     def end(self, reason: str) -> None:

@@ -357,6 +357,11 @@ class LinearFits:
             if "index" in starts:
                 fits = [self._index_fit(*rows) for rows in self._rows]
                 self.settings.append(_Setting(_LARGE, "index", fits))
+        # The setting of the least held-out regret, or two stages unless it is clearly better.
+        best = min((s for s in self.settings if s.C), key=lambda s: s.regret)
+        alone = [setting for setting in self.settings if not setting.C]
+        self.chosen = best if all(map(best.is_clearly_better, alone)) else alone[0]
+        self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
 
     def _search(self, start: str) -> str:
         """Try each C with a start, upwards and then downwards, and return why both ended."""
@@ -382,18 +387,6 @@ class LinearFits:
         """Fit the function of one index, which is that of largest variance of predicted costs."""
         self._svm.task = self.task
         return next(_Part(self, "index", train, held).path(self._svm, [_LARGE]))
-
-    @property
-    def path(self) -> list[dict[str, Any]]:
-        """Records of all settings."""
-        return [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
-
-    @property
-    def chosen(self) -> _Setting:
-        """The setting of the least held-out regret, or two stages unless it is clearly better."""
-        best = min((s for s in self.settings if s.C), key=lambda s: s.regret)
-        alone = [setting for setting in self.settings if not setting.C]
-        return best if all(map(best.is_clearly_better, alone)) else alone[0]
 
     def folds(self, prepared: DecisionInputs) -> list[Fold]:
         """Return the same folds of all inputs, prepared without a start.
@@ -433,12 +426,11 @@ class LinearFits:
 
         Its weights are those of features that are prepared without a start.
         """
-        chosen = self.chosen
-        if chosen.start == "index":
+        if self.chosen.start == "index":
             # The fits of folds miss too much where few parameters are left.
             every = np.arange(len(self.inputs))
             with _coarse_fits():
-                fits = [(chosen, self._index_fit(every, every))]
+                fits = [(self.chosen, self._index_fit(every, every))]
         else:
             settings = [s for s in self.settings if s.C and s.start != "index"]
             best = sorted(settings, key=lambda setting: setting.regret)[:_AVERAGED]

@@ -265,8 +265,7 @@ class ShapeDisplay(Described):
         spans = self.importances()
         chosen = sorted(used, key=lambda feature: -spans[feature])[:features]
         of_all = {pair: np.ptp(self.pair(pair)[2], axis=(0, 1)).max() for pair in self.pairs}
-        order = sorted(of_all, key=lambda pair: -of_all[pair])
-        of_pairs = [pair for pair in order if of_all[pair] > 0][:pairs]
+        of_pairs = sorted(filter(of_all.get, of_all), key=lambda pair: -of_all[pair])[:pairs]
         n_columns = min(3, max(len(chosen), len(of_pairs)))
         n_rows, rows_of_pairs = (-(-len(drawn) // n_columns) for drawn in (chosen, of_pairs))
         grid, axes = (n_rows + rows_of_pairs, n_columns), list[Any]()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -236,8 +236,8 @@ def chunk_scores(y_true: Sequence[Any], y_pred: Sequence[Any]) -> ChunkScores:
     of_predicted = checked_tags(y_pred, "y_pred", unknown=False)
     lengths, others = (list(map(len, side)) for side in (of_true, of_predicted))
     if lengths != others:
-        pairs = enumerate(zip(lengths, others, strict=False))
-        i = next((i for i, (n, m) in pairs if n != m), min(len(lengths), len(others)))
+        pairs = enumerate(zip_longest(lengths, others))
+        i = next(i for i, (n, m) in pairs if n != m)
         raise ValueError(
             f"y_true has {len(lengths)} sequences and y_pred {len(others)}, of which those at "
             f"index {i} differ in length; give a predicted tag for each token."

@@ -276,17 +276,20 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
             if len(self.classes_) == 1:  # the first stage has warned
                 warnings.simplefilter("ignore", ConstantPredictionWarning)
             training, n_weighted = [], max(1, int(np.count_nonzero(weights)))
-            for fold in range(int(folds.max()) + 1):
+            for fold in range(self.folds):
                 rest = np.flatnonzero((folds != fold) & (weights > 0))
                 tagger = _for_fold(estimator, first, len(rest) / n_weighted)
                 training.append((tagger, rows_of(X, rest), rows_of(y, rest), weights[rest]))
             place = np.repeat(np.arange(len(lengths)), lengths)
-
-            def predict(tagger: Any, inside: BoolArray) -> FloatArray:
-                return self._probabilities(tagger, rows_of(X, np.unique(place[inside])))
-
             of_token = folds[place]
-            _, probabilities = cross_fit(of_token, _fitted, training, predict)
+            _, probabilities = cross_fit(
+                of_token,
+                lambda tagger, X, y, weights: tagger.fit(X, y, sample_weight=weights),
+                training,
+                lambda tagger, inside: self._probabilities(
+                    tagger, rows_of(X, np.unique(place[inside]))
+                ),
+            )
             tags = np.concatenate(tag_indices(y, lengths.tolist(), self.classes_)[1])
             # Other tags have sequences without weight alone.
             is_known = (tags >= 0) & (tags < len(self.classes_))
@@ -298,9 +301,9 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
                 np.add.at(table, (rows[at], tags[at]), weights[place][at])
                 return table
 
-            self._weights = tag_weights(np.ones(len(words), bool))
+            self._weights = tag_weights(of_token >= 0)
             lexicon = np.empty((len(words), len(self.classes_)))
-            for fold in range(int(folds.max()) + 1):
+            for fold in range(self.folds):
                 inside = of_token == fold
                 lexicon[inside] = fractions(self._weights - tag_weights(inside), rows[inside])
             inputs = self._with_tags(X, words, lengths, probabilities, lexicon, of_documents)
@@ -493,10 +496,6 @@ def _for_fold(estimator: Any, fitted: Any, fraction: float) -> Any:
         scoring = tagger.scoring if tagger.early_stopping else None
         tagger.set_params(C=float(fitted.C_) * fraction, scoring=scoring)
     return tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
-
-
-def _fitted(tagger: Any, X: Any, y: Any, weights: FloatArray) -> Any:
-    return tagger.fit(X, y, sample_weight=weights)
 
 
 def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:

@@ -11,7 +11,7 @@ A cut is the box that it chooses in each frame.  A new frame changes one entry o
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,8 +255,7 @@ class StructBoostLearner(Bundle):
         weights = multipliers[cuts] * frames.weights[slots]
         true, n = slots * frames.n_boxes, frames.n_rows
         other = true + chosen[cuts, slots]
-        sums = np.bincount(true, weights, n) - np.bincount(other, weights, n)
-        duals = np.asarray(sums, np.float64)
+        duals: Any = np.bincount(true, weights, n) - np.bincount(other, weights, n)
         rows = np.flatnonzero(duals)
         if not len(rows):
             return False

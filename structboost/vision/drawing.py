@@ -131,16 +131,16 @@ def draw_segmentation(
     image, mask = photograph(image, "image"), mask_of(mask, "mask")
     check_one_size("image", image.shape, "mask", mask.shape)
     canvas, colours = image.astype(np.float32), class_colours(n_labels)
+    painted = (mask < n_labels) & (mask > 0)
     if n_labels == 2:
         canvas[mask == 0] *= _FADE
     else:
-        painted = (mask < n_labels) & (mask > 0)
         canvas[painted] += _TINT * (colours[mask[painted]] - canvas[painted])
-    drawn = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
+    drawn = np.rint(canvas).astype(np.uint8)
     drawn[outlines(mask) & (mask != VOID)] = WHITE
     if not names or n_labels == 2:
         return drawn
-    present = np.unique(mask[(mask < n_labels) & (mask > 0)]).tolist()
+    present = np.unique(mask[painted]).tolist()
     line, (height, width) = round(52 * _text_size(drawn)), mask.shape
     drawn = np.concatenate((drawn, np.zeros((line * len(present), width, 3), np.uint8)))
     for place, label in enumerate(present, 1):
