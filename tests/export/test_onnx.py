@@ -24,6 +24,7 @@ from structboost import (
 from structboost.errors import ConstantPredictionWarning
 from structboost.learners import PatchFamily
 from structboost.objectives import Exponential, SoftmaxLink
+from tests.helpers.refusals import refused
 from tests.helpers.table_faces import COLOUR, FACES, TABLE, THREE, fitted, targets
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -131,8 +132,7 @@ def test_an_ensemble_of_several_kinds_of_parts_is_exported_one_kind_at_a_time():
     rows = np.concatenate(tokens).astype(np.float32)
     scores = run(model, rows, kind="token")["scores"]
     assert_allclose(scores, model.scores(rows, "token"), atol=1e-4)
-    with pytest.raises(ValueError, match="kind"):
-        to_onnx(model)
+    refused("kind", to_onnx, model)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -211,18 +211,19 @@ def test_hyperplanes(weak_learner):
 
 def test_what_has_no_form_is_refused_with_a_remedy(monkeypatch):
     family = partial(PatchFamily, image_shape=(2, 2), side=2, grid=1)
-    with pytest.raises(TypeError, match="PatchTable have no form in ONNX; train with 'stump'"):
-        to_onnx(FACES["ShareBoost"](weak_learner=family).fit(np.tile(TABLE, 2), THREE))
+    refused(
+        "PatchTable have no form in ONNX; train with 'stump'",
+        to_onnx,
+        FACES["ShareBoost"](weak_learner=family).fit(np.tile(TABLE, 2), THREE),
+    )
     model = fitted("StructBoost", MIXED)
     trainer = StructBoost(MulticlassTask(3), C=1, max_rounds=1).fit(X, Y)
     of_sets = fitted("MultiLabel", TABLE)
-    for refused in (make_pipeline(model), trainer, of_sets, StructBoostTagger()):
-        with pytest.raises(TypeError, match=r"last step of a Pipeline.*or the model_ of any other"):
-            to_onnx(refused)
+    for other in (make_pipeline(model), trainer, of_sets, StructBoostTagger()):
+        refused(r"last step of a Pipeline.*or the model_ of any other", to_onnx, other)
     scores = run(of_sets.model_, TABLE)["scores"]
     assert_allclose(scores, of_sets.decision_function(TABLE), atol=1e-5)
-    with pytest.raises(ValueError, match="dtype"):
-        to_onnx(model, dtype="float16")
+    refused("dtype", to_onnx, model, dtype="float16")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'pip install "structboost-learn\[onnx\]"'):
         to_onnx(trainer.model_)

@@ -4,6 +4,10 @@ import pytest
 
 
 def refused(message, call, *arguments, **named):
-    """Check that a call is refused as a wrong value or type, with a message (a pattern)."""
-    with pytest.raises((TypeError, ValueError), match=message):
+    """Check that a call is refused as a wrong value or type, with a message (a pattern).
+
+    Returns the error.
+    """
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
         call(*arguments, **named)
+    return caught.value

@@ -26,6 +26,7 @@ from structboost import (
     save_report,
 )
 from structboost.faces.tables import later_table
+from tests.helpers.refusals import refused
 
 X, Y = load_iris(return_X_y=True)
 HOSTILE = ["<script>alert(1)</script>", "a & b", "x$^2$", '"']
@@ -144,13 +145,10 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
     path = tmp_path / "r.html"
     path.write_text("old")
     model = StructBoostClassifier(max_iter=2)
-    with pytest.raises(ValueError, match="not fitted yet"):
-        save_report(path, model)
+    refused("not fitted yet", save_report, path, model)
     model.fit(X, Y)
-    with pytest.raises(TypeError, match=r"estimator is '.*r.html'; give a fitted estimator"):
-        save_report(model, str(path))
-    with pytest.raises(ValueError, match="X and y go together"):
-        save_report(path, model, X)
+    refused(r"estimator is '.*r.html'; give a fitted estimator", save_report, model, str(path))
+    refused("X and y go together", save_report, path, model, X)
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -196,8 +194,7 @@ def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
     assert [axis.get_xlabel() for axis in display.axes_] == [f"feature {f}" for f in largest]
     assert not display.shape(int(np.argmin(display.importances())))[1].any()
     display.figure_.savefig(tmp_path / "shapes.png")
-    with pytest.raises(ValueError, match="not fitted"):
-        ShapeDisplay.from_estimator(StructBoostClassifier())
+    refused("not fitted", ShapeDisplay.from_estimator, StructBoostClassifier())
 
 
 def test_slopes_and_steps_add_up_to_the_scores():

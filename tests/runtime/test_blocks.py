@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -27,7 +27,6 @@ def plain_tree(sums):
     return plain_tree(sums[:half]) + plain_tree(sums[half:])
 
 
-@settings(deadline=None)  # the first call may compile
 @given(st.integers(1, 70), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, seed):
     rng = np.random.default_rng(seed)
@@ -45,7 +44,6 @@ def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, 
     assert np.array_equal(sum_of_nodes(of_runs, 0, n), expected)
 
 
-@settings(deadline=None)  # the first call may compile
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(1, 90)), min_size=1, max_size=60),
     st.sampled_from((None, 1, 5)),

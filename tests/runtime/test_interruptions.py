@@ -196,7 +196,7 @@ def interrupt():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.data())
 def test_an_interrupt_at_any_call_leaves_the_last_whole_round_or_nothing(name, data):
     X, y, whole, n_calls = whole_fit(name)

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from examples.synthetic_images import make_synthetic_images
 from structboost.errors import ModelFileError
-from structboost.files.archive import DamagedFileError, Part, checked_arrays
+from structboost.files.archive import Part, checked_arrays
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.segmentation import OwnUnaries, Segmenter
 from structboost.segmentation.crf import (
@@ -58,6 +58,7 @@ from structboost.segmentation.unaries import (
 )
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.photographs import QUICK
+from tests.helpers.refusals import refused
 
 NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
 HALVES = np.full((40, 50, 3), 30, np.uint8)
@@ -159,15 +160,15 @@ def test_stored_images_are_those_that_are_described_and_errors_name_the_image(tm
 @pytest.mark.slow
 def test_boosted_trees_are_as_accurate_as_scikit_learn():
     rng = np.random.default_rng(4)
-    rows = rng.normal(size=(4000, 10)).astype(np.float32)
-    noisy = rows[:, 0] + rows[:, 1] * rows[:, 2] + 1.5 * rng.normal(size=4000)
+    rows = rng.normal(size=(2000, 10)).astype(np.float32)
+    noisy = rows[:, 0] + rows[:, 1] * rows[:, 2] + 1.5 * rng.normal(size=2000)
     labels = np.digitize(noisy, [-1, 1]).astype(np.int64)
-    train, test = (rows[:2000], labels[:2000]), (rows[2000:], labels[2000:])
-    ours = fit_trees(*train, 3, n_rounds=40)
+    train, test = (rows[:1000], labels[:1000]), (rows[1000:], labels[1000:])
+    ours = fit_trees(*train, 3, n_rounds=20)
     theirs = HistGradientBoostingClassifier(
-        max_iter=40, learning_rate=0.12, max_leaf_nodes=16, l2_regularization=1.0, random_state=0
+        max_iter=20, learning_rate=0.12, max_leaf_nodes=16, l2_regularization=1.0, random_state=0
     ).fit(*train)
-    right = np.arange(2000), test[1]
+    right = np.arange(1000), test[1]
     loss = -ours.log_probabilities(test[0])[right].mean()
     assert loss < 1.04 * -np.log(theirs.predict_proba(test[0]))[right].mean()
 
@@ -187,7 +188,7 @@ def test_classes_that_are_missing_in_training_are_less_likely_and_files_keep_all
     one = fit(rows.copy(), np.full(700, 2), 3).log_probabilities(rows)
     assert_array_equal(one.argmax(axis=1), 2)
     for change in [{name: array[:0]} for name, array in arrays.items()]:
-        with pytest.raises(ValueError, match=r"trees?|array|class"):
+        with pytest.raises(DamagedFileError):
             kind.from_arrays(checked_arrays(schema, arrays | change), 4)
 
 
@@ -271,8 +272,7 @@ def test_classifiers_learn_from_at_most_the_number_of_superpixels(monkeypatch):
     is_joint = np.arange(len(GROUPS) + 1) == len(GROUPS)
     assert_array_equal((usual == by_group).all(axis=(0, 2)), is_joint)
     assert_array_equal((usual == joint).all(axis=(0, 2)), ~is_joint)
-    with pytest.raises(ValueError, match="void"):
-        fit_unaries(images, [0 * count for count in counts])
+    refused("void", fit_unaries, images, [0 * count for count in counts])
 
 
 def squares(image):
@@ -300,8 +300,7 @@ def test_segmenter_learns_from_superpixels_and_features_of_the_user():
     assert (blocks == blocks[:, :1, :, :1]).all()
     again = pickle.loads(pickle.dumps(segmenter))
     assert_array_equal(again.predict(fresh.images[0]), found[0])
-    with pytest.raises(ValueError, match=r"a user's .*joblib\.dump"):
-        segmenter.save("nowhere")
+    refused(r"a user's .*joblib\.dump", segmenter.save, "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -317,9 +316,8 @@ def test_bad_functions_of_the_user_raise_clear_errors(superpixels, features, mes
     made = make_synthetic_images(2)
     unaries = OwnUnaries(LogisticRegression(), features)
     segmenter = Segmenter(n_segments=10, C=1.0, superpixels=superpixels, unaries=unaries)
-    with pytest.raises(ValueError, match=message) as caught:
-        segmenter.fit(made.images, made.masks)
-    assert "Raised for images[0]." in caught.value.__notes__
+    caught = refused(message, segmenter.fit, made.images, made.masks)
+    assert "Raised for images[0]." in caught.__notes__
 
 
 def test_pairwise_potentials_are_never_negative_and_weak_at_outlines():
@@ -420,8 +418,7 @@ def test_crf_model_from_arrays_has_the_energies_of_the_trainer(settings):
     fresh = linear_images(3, 4)[0]
     for graph, labels in zip(fresh, trainer.predict(fresh), strict=True):
         assert_array_equal(model.labels_and_costs(graph)[0], labels)
-    with pytest.raises(DamagedFileError, match="other potentials"):
-        CRFModel.from_arrays(arrays, {**SIZES, "node": SIZES["node"] + 1})
+    refused("other potentials", CRFModel.from_arrays, arrays, {**SIZES, "node": SIZES["node"] + 1})
     with pytest.raises(ModelFileError, match="crf/ensemble"):
         CRFModel.from_arrays({"ensemble": arrays["ensemble"][:-90]}, SIZES)
 

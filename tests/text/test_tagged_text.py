@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 from structboost import StructBoostTagger
 from structboost.tasks.chunk_tags import SCHEMES, first_fault, observed_pairs
 from structboost.text import ChunkScorer, chunk_scores, convert_tags, list_chunks, read_tagged
+from tests.helpers.refusals import refused
 
 
 def ends_chunk(before, tag):
@@ -65,7 +66,7 @@ def sides(pairs):
 
 @pytest.mark.slow
 @given(PAIRS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_counts_are_those_of_conlleval(pairs):
     y_true, y_pred = sides(pairs)
     n_true, n_predicted, n_correct = conlleval(y_true, y_pred)
@@ -83,7 +84,7 @@ def test_counts_are_those_of_conlleval(pairs):
 
 @pytest.mark.slow
 @given(PAIRS, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_tokens_without_a_true_tag_are_left_out_and_cut_the_sequence(pairs, data):
     holed = [
         [(data.draw(st.sampled_from([None, np.nan, a, a, a])), b) for a, b in x] for x in pairs
@@ -229,5 +230,4 @@ def test_files_of_all_layouts_are_read(file, text, options, X, y, documents):
     ],
 )
 def test_unusable_files_raise_with_the_line(file, text, options, match):
-    with pytest.raises(ValueError, match=match):
-        read_tagged(file(text), **options)
+    refused(match, read_tagged, file(text), **options)

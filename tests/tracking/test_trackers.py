@@ -7,7 +7,7 @@ import sys
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
@@ -45,6 +45,7 @@ from structboost.tracking.object_search import (
     training_boxes,
 )
 from structboost.tracking.online_learner import N_BINS, FrameStore, StructBoostLearner
+from tests.helpers.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -250,14 +251,12 @@ FLAT = np.full((40, 60), 7, np.uint8)
     ],
 )
 def test_bad_first_frames_raise_errors_that_name_them(frame, box, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        StructBoostTracker().init(frame, box)
+    refused(message, StructBoostTracker().init, frame, box)
 
 
 @pytest.mark.parametrize(("name", "value"), [("C", 0), ("ridge", -1), ("random_state", -1)])
 def test_trackers_name_bad_parameters(name, value):
-    with pytest.raises(ValueError, match=f"{name} is {value!r}"):
-        StructBoostTracker(**{name: value})
+    refused(f"{name} is {value!r}", StructBoostTracker, **{name: value})
 
 
 def test_a_flat_frame_and_bad_calls_leave_the_tracker_as_it_was():
@@ -265,8 +264,7 @@ def test_a_flat_frame_and_bad_calls_leave_the_tracker_as_it_was():
     with pytest.raises(RuntimeError, match="init"):
         tracker.update(FLAT)
     tracker.init(FLAT, (20, 10, 20, 20))
-    with pytest.raises(ValueError, match="frame 1 is float64"):
-        tracker.update(FLAT.astype(float))
+    refused("frame 1 is float64", tracker.update, FLAT.astype(float))
     tracker.update(FLAT)
     assert tracker.lost
     assert tracker.n_frames == 2
@@ -280,8 +278,7 @@ def test_runs_over_frames_name_bad_arguments(clip):
         ([tracker], frames, clip.boxes[:2], r"boxes has shape \(2, 4\)"),
         ([tracker], [], clip.boxes[:1], "no frame"),
     ):
-        with pytest.raises(ValueError, match=message):
-            track_objects(trackers, pairs, boxes)
+        refused(message, track_objects, trackers, pairs, boxes)
 
 
 @pytest.mark.slow
@@ -639,7 +636,6 @@ def test_gradients_are_rounded_to_an_eighth_of_a_grey_level():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
 @given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
 def test_features_are_means_over_pixels(x, y, w, h):
     # The second one is beyond where sums wrap around.

@@ -14,6 +14,7 @@ from structboost.files.atomic_write import OutputError
 from structboost.tracking.tracks import evaluate, read_boxes
 from structboost.tracking.video import VideoError, VideoWriter, open_frames
 from structboost.vision.drawing import draw_box
+from tests.helpers.refusals import refused
 
 N_FRAMES = 60
 
@@ -263,8 +264,7 @@ def test_bad_files_of_boxes_are_refused(tmp_path):
     lines = ("", "1,2,3", "1,2,3,4,5", "1,2,three,4", "1,,3,4", "1,2,NaN,4", "1,2,inf,4")
     for content in (b"\n", b"\xff\xfe\x00", *(f"1,2,3,4\n{line}\n5,6,7,8\n" for line in lines)):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(ValueError, match=r"boxes\.txt"):
-            read_boxes(path)
+        refused(r"boxes\.txt", read_boxes, path)
     path.write_text("1,2,3,4\nNaN,NaN,NaN,NaN\n")
     assert_array_equal(read_boxes(path), [[1, 2, 3, 4], [np.nan] * 4])
 
@@ -278,8 +278,7 @@ def test_box_is_drawn_on_a_copy():
     wanted[82:118, 102:148] = False
     assert_array_equal((drawn == (1, 2, 3)).all(axis=2), wanted)
     assert not draw_box(image, [np.nan] * 4, "0.93").any()
-    with pytest.raises(ValueError, match="box has shape"):
-        draw_box(image, [0, 0, 1])
+    refused("box has shape", draw_box, image, [0, 0, 1])
 
 
 @pytest.mark.parametrize("box", [[-50, -50, 500, 500], [1e12, 5, 1e12, 5], [10, 0, 9, 9]])
@@ -338,5 +337,4 @@ GOOD = [[0, 0, 5, 5], [0, 0, 5, 5]]
     ],
 )
 def test_evaluate_names_bad_boxes(boxes, truth, message):
-    with pytest.raises(ValueError, match=message):
-        evaluate(boxes, truth)
+    refused(message, evaluate, boxes, truth)

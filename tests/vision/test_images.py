@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from structboost.vision.images import as_rgb, checked_image, mask_of, read_mask, read_photograph
+from tests.helpers.refusals import refused
 
 RGB = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
 GREY = np.ascontiguousarray(RGB[:, :, 0])
@@ -70,8 +71,7 @@ def test_checked_image_accepts_grey_and_alpha():
     ],
 )
 def test_checked_image_names_bad_images(image, message):
-    with pytest.raises((TypeError, ValueError), match=r"images\[3\] " + message):
-        checked_image(image, "images[3]")
+    refused(r"images\[3\] " + message, checked_image, image, "images[3]")
 
 
 def test_masks_of_other_integers_and_pictures_are_accepted():
@@ -103,5 +103,4 @@ def test_masks_of_other_integers_and_pictures_are_accepted():
     ],
 )
 def test_bad_masks_raise_errors_that_name_them(mask, message):
-    with pytest.raises(ValueError, match=message):
-        mask_of(mask, "masks[1]")
+    refused(message, mask_of, mask, "masks[1]")
