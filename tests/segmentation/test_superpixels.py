@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from examples.synthetic_images import make_synthetic_images
 from structboost.errors import ModelFileError
-from structboost.files.archive import Part, checked_arrays
+from structboost.files.archive import DamagedFileError, Part, checked_arrays
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.segmentation import OwnUnaries, Segmenter
 from structboost.segmentation.crf import (
