@@ -22,7 +22,7 @@ OPEN: set[str] = set()
 FORBIDDEN_STARTS = ("What", "That", "Those", "These", "The same", "It", "They", "There", "None")
 # Public names, and arrays of checkpoints, which stay as they are.
 PUBLIC = {
-    ("segmentation/labelled_folder", "given"),
+    ("segmentation/masks", "given"),
     ("solvers/bundle", "numbers"),
     ("tracking/tracks", "numbers"),
     ("learners/responses", "answers"),

@@ -31,7 +31,7 @@ from structboost.segmentation.descriptors import (
     label_counts,
     word_histograms,
 )
-from structboost.segmentation.labelled_folder import read_folder, read_split
+from structboost.segmentation.masks import read_folder, read_split
 from structboost.segmentation.scribbles import (
     scribble_features,
     scribble_log_probabilities,

@@ -204,14 +204,14 @@ def damaged_content() -> Iterator[None]:
 
 def whole_number(value: Any, name: str, low: int = 0, high: int = _MOST) -> int:
     """Return an int of a header, or raise DamagedFileError if it is bad or out of range."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if type(value) is not int or not low <= value <= high:
         raise DamagedFileError(f"its {name} is {value!r:.40}")
     return value
 
 
 def finite_number(value: Any, name: str, low: float = -np.inf, high: float = np.inf) -> float:
     """Return a float of a header, with the errors of :func:`whole_number`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = type(value) in (int, float)
     if not is_number or not low <= value <= high or abs(value) == np.inf:
         raise DamagedFileError(f"its {name} is {value!r:.40}")
     return float(value)

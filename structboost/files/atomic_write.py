@@ -57,7 +57,7 @@ def _target(path: Any, name: str = "path") -> Path:
     target = Path(os.path.realpath(text))
     if os.path.isdir(target):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
-    if os.fspath(path).endswith(tuple(filter(None, (os.sep, os.altsep)))):
+    if os.fspath(path).endswith(("/", os.sep)):
         raise NotADirectoryError(
             f"{path} is the name of a folder; leave the slash at its end out for a file."
         )

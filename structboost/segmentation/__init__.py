@@ -5,13 +5,13 @@ from structboost.runtime.registry import require
 require("vision", __name__)
 
 from structboost.segmentation.crf import CRFSettings
-from structboost.segmentation.labelled_folder import (
+from structboost.segmentation.masks import (
     LabelledFolder,
     LabelledImage,
+    LabelMap,
     read_folder,
     read_split,
 )
-from structboost.segmentation.masks import LabelMap
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.segmentation.scribbles import StrokeSegmenter
 from structboost.segmentation.segmenter import Segmenter

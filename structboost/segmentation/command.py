@@ -23,8 +23,7 @@ from structboost.files.atomic_write import (
     write_json,
 )
 from structboost.progress import ProgressLine
-from structboost.segmentation.labelled_folder import LabelledFolder, read_folder, read_split
-from structboost.segmentation.masks import LabelMap
+from structboost.segmentation.masks import LabelledFolder, LabelMap, read_folder, read_split
 from structboost.segmentation.scores import SegmentationScores, confusion, named_scores
 from structboost.segmentation.scribbles import StrokeSegmenter
 from structboost.segmentation.segmenter import Segmenter
@@ -77,23 +76,34 @@ def add_arguments(subparsers: Any) -> None:
         add("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
 
     add = train.add_argument
-    together = "take these classes together against the rest"
-    add("--foreground", type=int, nargs="+", metavar="N", help=together)
+    add(
+        "--foreground", type=int, nargs="+", metavar="N",
+        help="take these classes together against the rest"
+    )  # fmt: skip
     add("--groups", type=re.compile, metavar="PATTERN", help=_GROUPS)
-    chosen = "by cross-validation; with more than two classes 0.3"
-    add("--C", type=float, metavar="C", help=f"weight of the loss (default: {chosen})")
-    shrunk = "shrink photographs to this longer side, pixels (default: 512)"
-    add("--longest", type=int, default=512, metavar="N", help=shrunk)
+    add(
+        "--C", type=float, metavar="C", help="weight of the loss (default: by cross-validation; "
+        "with more than two classes 0.3)"
+    )  # fmt: skip
+    add(
+        "--longest", type=int, default=512, metavar="N",
+        help="shrink photographs to this longer side, pixels (default: 512)"
+    )  # fmt: skip
     train.set_defaults(run=_train)
 
     add = predict.add_argument
     add("images", type=Path, nargs="+", metavar="IMAGE", help="files, or folders of them")
-    out = "folder for NAME.png and NAME-overlay.png"
-    add("--out", type=Path, metavar="DIR", required=True, help=out)
-    strokes = "1 object, 2 background; DIR/NAME.png; a model is not needed then"
-    add("--scribbles", type=Path, metavar="FILE|DIR", help=strokes)
-    probabilities = "also write NAME-probabilities.npz, by a model"
-    add("--probabilities", action="store_true", help=probabilities)
+    add(
+        "--out", type=Path, metavar="DIR", required=True,
+        help="folder for NAME.png and NAME-overlay.png"
+    )  # fmt: skip
+    add(
+        "--scribbles", type=Path, metavar="FILE|DIR",
+        help="1 object, 2 background; DIR/NAME.png; a model is not needed then"
+    )  # fmt: skip
+    add(
+        "--probabilities", action="store_true", help="also write NAME-probabilities.npz, by a model"
+    )
     predict.set_defaults(run=_predict)
     evaluate.set_defaults(run=_evaluate)
 

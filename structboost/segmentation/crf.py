@@ -47,9 +47,9 @@ from structboost.validation import (
 )
 
 PAIRWISE = (
-    *("colour", "boundary", "contrast", "colour x boundary", "contrast x boundary"),
-    *("agreement", "constant"),
-)
+    "colour", "boundary", "contrast", "colour x boundary", "contrast x boundary", "agreement",
+    "constant"
+)  # fmt: skip
 # Added to an image's mean difference in LUV, so that flat images have no outlines.
 _FLAT = 1.0
 # Bound on standardised potentials.
@@ -362,16 +362,13 @@ def fit_crf(
     task, X, Y, _ = _training_set(graphs, counts, settings, groups)
     if settings.learner == SSVM:
         return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
-    weak_learner: Any = STUMP
-    if settings.learner == LINEAR_AND_STUMP:
-        linear = linear or linear_function(graphs, counts, settings, groups)
-        weak_learner = partial(_linear_and_stumps, linear)
+    linear = linear or linear_function(graphs, counts, settings, groups)
     return StructBoost(
         task,
         C=C,
         tol=settings.tol,
         max_rounds=settings.max_rounds,
-        weak_learner=weak_learner,
+        weak_learner=partial(_linear_and_stumps, linear) if linear else STUMP,
         columns_per_channel=_COLUMNS_PER_ROUND,
     ).fit(X, Y)
 

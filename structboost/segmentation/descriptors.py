@@ -201,7 +201,7 @@ def checked_superpixels(values: Any, shape: tuple[int, ...]) -> ShortArray:
     return np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int32)
 
 
-def adjacency(labels: ShortArray, values: AnyArray) -> tuple[IntArray, FloatArray, SingleArray]:
+def adjacency(labels: AnyArray, values: AnyArray) -> tuple[IntArray, FloatArray, SingleArray]:
     """Find which superpixels touch, along how many pixels, and with which step of values.
 
     ``labels`` are indices 0..n-1, and ``values`` planes of the same height and width.
@@ -215,16 +215,16 @@ def adjacency(labels: ShortArray, values: AnyArray) -> tuple[IntArray, FloatArra
     contrasts : ndarray of float32, shape (n_edges,)
         Mean distance of the values of these pairs.
     """
-    n = int(labels.max()) + 1
+    n, labels = int(labels.max()) + 1, labels.astype(np.int64)
     keys, steps = [], []
     for here, there in ((np.s_[:, :-1], np.s_[:, 1:]), (np.s_[:-1], np.s_[1:])):
         differ = labels[here] != labels[there]
-        a, b = labels[here][differ].astype(np.int64), labels[there][differ].astype(np.int64)
+        a, b = labels[here][differ], labels[there][differ]
         keys.append(np.minimum(a, b) * n + np.maximum(a, b))
         steps.append(np.linalg.norm(values[here][differ] - values[there][differ], axis=1))
     pairs, places, counts = np.unique(np.concatenate(keys), return_inverse=True, return_counts=True)
     sums = np.bincount(places, np.concatenate(steps), len(pairs))
-    edges = np.column_stack((pairs // n, pairs % n))
+    edges = np.column_stack(np.divmod(pairs, n))
     return edges, counts.astype(np.float64), (sums / counts).astype(np.float32)
 
 
@@ -512,13 +512,10 @@ def place_and_colour(image: DescribedImage) -> FloatArray:
     colours = image.colours.astype(np.float64)
     areas = image.sizes / image.sizes.sum()
     alike = [kernel.sum(axis=1) for kernel in _colour_kernels(image, areas)]
-    return np.column_stack(
-        (
-            *(x, y, np.abs(x - 0.5), np.abs(y - 0.5), np.hypot(x - 0.5, y - 0.5)),
-            *(colours, colours - areas @ colours, colours - neighbour_means(image, colours, 2)),
-            *(*alike, areas * len(areas)),
-        )
-    )
+    across, down = x - 0.5, y - 0.5
+    contrast = colours - areas @ colours, colours - neighbour_means(image, colours, 2)
+    places = x, y, np.abs(across), np.abs(down), np.hypot(across, down)
+    return np.column_stack((*places, colours, *contrast, *alike, areas * len(areas)))
 
 
 def _colour_kernels(image: DescribedImage, areas: FloatArray) -> list[FloatArray]:

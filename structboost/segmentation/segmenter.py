@@ -19,7 +19,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import (
-    FloatArray,
     IntArray,
     PathName,
     ShortArray,
@@ -448,7 +447,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             strokes = resized_strokes(scribbles, pixels.shape, described.labels.shape)
             fixed = scribbled_labels(described, strokes, of_both_kinds=False)
         with one_blas_thread():
-            log_probabilities: FloatArray = self.classifiers_.log_probabilities(described)
+            log_probabilities = self.classifiers_.log_probabilities(described)
             graph = superpixel_graph(described, log_probabilities, self.scale_)
         labels, costs = self.crf_model_.labels_and_costs(graph, fixed)
         mask = refine_mask(pixels, labels.astype(np.uint8)[described.labels])

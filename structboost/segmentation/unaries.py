@@ -353,13 +353,11 @@ def log_odds(log_probabilities: FloatArray) -> FloatArray:
 
 def combine(log_probabilities: FloatArray) -> FloatArray:
     """Return a probability per label, of the joint or only classifier, or of the groups."""
-    if log_probabilities.shape[1] == 1 or log_probabilities.shape[1] > len(GROUPS):
-        scores = log_probabilities[:, -1]
-    elif log_probabilities.shape[2] == 2:
+    n = log_probabilities.shape[1]
+    scores = log_probabilities[:, -1]
+    if 1 < n <= len(GROUPS):  # of two labels
         odds = _SHARPNESS * log_odds(log_probabilities)[:, :, 1:].mean(axis=1)
         scores = np.hstack((np.zeros_like(odds), odds))
-    else:
-        scores = _SHARPNESS * log_probabilities.mean(axis=1)
     return np.asarray(softmax(scores, axis=1))
 
 

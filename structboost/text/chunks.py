@@ -143,18 +143,17 @@ class KindScores(NamedTuple):
     @property
     def precision(self) -> float:
         """Fraction of the predicted chunks that are correct."""
-        return self.n_correct / self.n_predicted if self.n_predicted else 0.0
+        return self.n_correct / max(self.n_predicted, 1)
 
     @property
     def recall(self) -> float:
         """Fraction of the true chunks that are predicted."""
-        return self.n_correct / self.n_true if self.n_true else 0.0
+        return self.n_correct / max(self.n_true, 1)
 
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall."""
-        total = self.n_true + self.n_predicted
-        return 2.0 * self.n_correct / total if total else 0.0
+        return 2.0 * self.n_correct / max(self.n_true + self.n_predicted, 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -50,12 +50,16 @@ def add_arguments(subparsers: Any) -> None:
     parser.description = _DESCRIPTION
     add = parser.add_argument
     add("source", type=Path, metavar="SOURCE", help="video, or folder of images")
-    box = "an object in the first frame; again for more objects"
-    add("--box", type=_box, metavar="X,Y,W,H", action="append", required=True, help=box)
+    add(
+        "--box", type=_box, metavar="X,Y,W,H", action="append", required=True,
+        help="an object in the first frame; again for more objects"
+    )  # fmt: skip
     for name, text in _OUTPUTS.items():
         add(name, type=Path, metavar="FILE", help=text)
-    truth = "true boxes, one x,y,w,h per line of each frame, to measure against; one per --box"
-    add("--truth", type=Path, metavar="FILE", action="append", default=[], help=truth)
+    add(
+        "--truth", type=Path, metavar="FILE", action="append", default=[],
+        help="true boxes, one x,y,w,h per line of each frame, to measure against; one per --box"
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 

@@ -129,7 +129,7 @@ class FrameStore:
         _bin(features, self.thresholds, self.codes[self.rows(slot)])
         self.losses[self.rows(slot)] = 1.0 - overlaps(boxes[0], boxes)
         n_recent = self.n_frames - self._n_first
-        weight = max(_FIRST_WEIGHT, self._n_first / self.n_frames) if n_recent else 1.0
+        weight = max(_FIRST_WEIGHT, self._n_first / self.n_frames)
         self.weights[: self._n_first] = weight / max(self._n_first, 1)
         self.weights[self._n_first : self.n_frames] = (1.0 - weight) / max(n_recent, 1)
         return slot

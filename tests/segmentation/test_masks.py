@@ -13,12 +13,13 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_m
 from structboost.segmentation import LabelMap, Segmenter
 from structboost.segmentation.crf import superpixel_scores
 from structboost.segmentation.descriptors import label_counts
-from structboost.segmentation.labelled_folder import read_folder, read_split
 from structboost.segmentation.masks import (
     check_hard_edges,
     coco_mask,
     meaning_of,
     read_classes,
+    read_folder,
+    read_split,
 )
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.vision.drawing import class_colours, draw_segmentation
