@@ -24,6 +24,8 @@ LeafArray = NDArray[np.int16]
 Range = tuple[float, float]
 # Inputs or outputs of examples, one of each.
 Examples = Sequence[Any]
+# Plain values by name, as files, records and parameters have them.
+Facts = Mapping[str, Any]
 # Numbers and indices by kind of parts.
 KindArrays = Mapping[str, FloatArray]
 KindIndices = Mapping[str, IntArray]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any, Self
 
 from tqdm.auto import tqdm
 
+from structboost._typing import Facts
 from structboost.runtime.compiled import announce_compilation
 
 
@@ -99,7 +99,7 @@ class ProgressBar(Progress):
         self.show(f"{self._text}  {reason}", 1.0)
         self.close()
 
-    def __call__(self, record: Mapping[str, Any], trainer: Any) -> None:
+    def __call__(self, record: Facts, trainer: Any) -> None:
         """Show ``record``, the newest entry of the history."""
         gap, fraction = record["gap"], record["round"] / self.max_rounds
         if gap is not None and 0 < self.tol < 1:

@@ -317,6 +317,21 @@ class StackedParts:
         """
         return np.diff(self.offsets[kind])
 
+    def times(self, factor: float) -> StackedParts:
+        """Return the same parts with all numbers times a factor.
+
+        Parameters
+        ----------
+        factor : float
+            The factor.
+
+        Returns
+        -------
+        parts : StackedParts
+            Without a memo.
+        """
+        return StackedParts({kind: factor * of for kind, of in self.rows.items()}, self.offsets)
+
     def only(self, i: int) -> StackedParts:
         """Return the parts of one example alone.
 

@@ -336,8 +336,8 @@ def check_same_parts(task: Task, x: Any, i: int) -> None:
         )
 
 
-# Examples that are probed, one in so many and at most.
-_EXAMPLES_PER_PROBE, _MOST_PROBED = 16, 4
+# Examples whose sums are probed, at most.
+_MOST_PROBED = 4
 # Tolerances of sums and of differences of sums, at scores of size 1, and the step of these.
 _OF_SUMS, _OF_DIFFERENCES, _STEP = 1e-8, 1e-6, 1e-4
 # Factor of large scores, at which a single output is certain, and tolerances there: of its joint

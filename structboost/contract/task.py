@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from structboost._typing import AnyArray, Examples, FloatArray
 from structboost.contract.parts import (
@@ -382,10 +382,10 @@ class Task(Described, ABC):
     """
 
     kinds: Kinds = {"x": PartKind()}
-    exact_argmax: ClassVar[bool] = True
-    reads_inputs: ClassVar[bool] = True
-    separates_in_batches: ClassVar[bool] = False
-    labelled_kind: ClassVar[str | None] = None
+    exact_argmax: bool = True
+    reads_inputs: bool = True
+    separates_in_batches: bool = False
+    labelled_kind: str | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import AnyArray, FloatArray, PathName
+from structboost._typing import AnyArray, Facts, FloatArray, PathName
 from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
@@ -218,13 +218,13 @@ class DecisionModel:
     reader: FeatureReader
     item_names: list[Any] | None
     scale: float
-    facts: Mapping[str, Any]
+    facts: Facts
 
     def costs(self, inputs: DecisionInputs) -> FloatArray:
         """Predict the costs of all inputs, shape (n, n_items)."""
         return self.scale * costs_of(self.trainer, self.preparation.inputs(inputs))
 
-    def save(self, path: PathName, parameters: Mapping[str, Any]) -> None:
+    def save(self, path: PathName, parameters: Facts) -> None:
         """Write the model to a file, all of it or nothing, and refuse boosted trees."""
         if self.preparation.trees:
             raise ValueError(

@@ -22,7 +22,7 @@ from structboost.decisions.task import PredictThenOptimizeTask, check_best
 from structboost.errors import InterruptedFitWarning, examples_numbered, warn_user
 from structboost.linear.designs import plain_ensemble
 from structboost.linear.structured_svm import StructuredSVM
-from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import HeldOut

@@ -32,7 +32,7 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from structboost._typing import AnyArray, PathName
+from structboost._typing import AnyArray, Facts, PathName
 from structboost.errors import ModelFileError
 from structboost.files.atomic_write import checked_target, regular_file, write_whole
 
@@ -299,7 +299,7 @@ class ArchiveFormat:
     def write(
         self,
         path: PathName,
-        header: Mapping[str, Any],
+        header: Facts,
         arrays: Mapping[str, AnyArray],
     ) -> None:
         """Write an archive, whole or not at all.
@@ -311,7 +311,7 @@ class ArchiveFormat:
         checked_target(path)
         write_whole(path, self.to_bytes(header, arrays))
 
-    def to_bytes(self, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
+    def to_bytes(self, header: Facts, arrays: Mapping[str, AnyArray]) -> bytes:
         """Return the content of the file that :meth:`write` would write."""
         plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
         try:
@@ -408,7 +408,7 @@ def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, AnyArray]) -> No
     np.savez(file, **members)
 
 
-def _checksum(header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> str:
+def _checksum(header: Facts, arrays: Mapping[str, AnyArray]) -> str:
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class PricingRule(Described, ABC):
 
     covers_family: bool = True
     patience: int = 1
-    can_resume: ClassVar[bool] = True
+    can_resume: bool = True
 
     def restart(self) -> None:
         """Forget earlier runs, which most rules do not remember."""

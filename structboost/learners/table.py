@@ -48,7 +48,7 @@ class LearnerTable(Described, ABC):
 
     schema: ClassVar[Mapping[str, Array]]
     # Whether features may be missing (NaN).
-    takes_missing: ClassVar[bool] = False
+    takes_missing: bool = False
 
     @classmethod
     def of(cls, learners: Sequence[Any], **arrays: Any) -> Self:

@@ -1,7 +1,11 @@
 """Trees of given depth as weak learners, grown greedily on binned features.
 
-Rows may be drawn for each round, as in stochastic boosting (Friedman, 2002), and features may have
-directions in which the responses rise or fall.
+Rows may be drawn for each round, as in stochastic boosting (Friedman, 2002).  Where responses must
+rise or fall with some features, two leaves are compared where a point of one lies above a point of
+the other: in features with a direction it may lie further in that direction, and in all others the
+points are equal.  The responses keep the directions if and only if no leaf is above one that must
+not be below it.  The best such responses are a maximum closure (Picard, Management Science 1976).
+It is a level set of the isotonic regression of the weights.
 """
 
 from __future__ import annotations
@@ -49,6 +53,7 @@ from structboost.learners.binning import (
     number_of,
     words_of,
 )
+from structboost.learners.histogram import counted_table
 from structboost.learners.tree_growth import (
     SURE,
     confident_leaves,
@@ -57,7 +62,6 @@ from structboost.learners.tree_growth import (
     sum_leaves,
     work_arrays,
 )
-from structboost.learners.tree_histograms import counted_table
 from structboost.learners.tree_table import TreeTable
 from structboost.runtime.compiled import compiled
 from structboost.validation import (

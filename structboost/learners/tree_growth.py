@@ -24,7 +24,7 @@ from structboost._typing import (
     WordArray,
 )
 from structboost.learners.binning import is_in_set
-from structboost.learners.tree_histograms import (
+from structboost.learners.histogram import (
     MASK,
     ROWS_AT_ONCE,
     SHIFT,

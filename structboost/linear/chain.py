@@ -1,4 +1,31 @@
-"""Linear chain on active features, by dual ascent or quasi-Newton steps of its likelihood."""
+"""Linear chain on active features, by dual ascent or quasi-Newton steps of its likelihood.
+
+A compiled pass goes from sequence to sequence: scores of its tokens, sums over its tags, changes of
+the weights of its features.  There is no table of all scores.  The time is proportional to the
+number of tokens, however they are cut into sequences.
+
+All passes take the same groups of arrays:
+
+tokens : (ndarray of int32, ndarray of int64, ndarray, ndarray (n_tokens, width), ndarray)
+    Active features of all tokens, the first entry of each token, the value of each feature, the
+    vectors of all tokens, of width 0 without any, and their squared norms.
+pairs : tuple
+    Rows of the pairs of tags in the form of ``tokens``, one without features for each sequence.
+sequences : (ndarray of int64, ndarray of int64, ndarray of float64, ndarray of bool (n, 2))
+    First token of each sequence, true tags of all tokens, C times the weight of each sequence, and
+    whether each begins and ends where the sequence that it was cut from does.
+penalties : (ndarray, ndarray, ndarray)
+    0, or minus infinity for forbidden pairs, first tags and last tags.
+weights : ndarray, shape (n_features, n_tags)
+    Weights of active features, of the columns of vectors, and of the constant.
+transitions : ndarray, shape (1, n_tags * n_tags)
+    Weights of the pairs of tags.
+duals : tuple of ndarray
+    Probabilities of tags (n_tokens, n_tags), and those of pairs of tags summed over each sequence
+    (n_sequences, n_tags * n_tags); entropies (n_sequences,); overlaps (n_sequences,).
+space : tuple
+    Result of :func:`space_of_pass`, to work in.
+"""
 
 from __future__ import annotations
 

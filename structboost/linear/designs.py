@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import FloatArray, IntArray, KindArrays, ShortArray, override
+from structboost._typing import Facts, FloatArray, IntArray, KindArrays, ShortArray, override
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import Kinds, PartKind, StackedParts
 from structboost.contract.task import Task
@@ -238,7 +238,7 @@ def linear_ensemble(
     kinds: Kinds,
     designs: Mapping[str, Design],
     weights: KindArrays,
-    facts: Mapping[str, Any],
+    facts: Facts,
 ) -> Ensemble:
     """Return linear functions as a model, one of weight 1 for each channel of each kind.
 
@@ -252,7 +252,7 @@ def linear_ensemble(
     return Ensemble(kinds, members, ones, ones[None], facts)
 
 
-def plain_ensemble(kinds: Kinds, weights: KindArrays, facts: Mapping[str, Any]) -> Ensemble:
+def plain_ensemble(kinds: Kinds, weights: KindArrays, facts: Facts) -> Ensemble:
     """Return linear functions of unscaled features as a model.
 
     ``weights`` have the shape (width, n_channels), with those of the constant in the last row if
@@ -337,7 +337,7 @@ class LinearProblem(ABC):
     def matrices(self) -> KindArrays:
         """Return the best weights so far, by kind, shape (width, n_channels)."""
 
-    def model(self, facts: Mapping[str, Any]) -> Ensemble:
+    def model(self, facts: Facts) -> Ensemble:
         """Return the best weights so far as a model, with which ``facts`` are saved."""
         return linear_ensemble(self.task.kinds, self.designs, self.matrices(), facts)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from structboost._typing import Examples, FloatArray, override
+from structboost._typing import Examples, Facts, FloatArray, override
 from structboost.contract.calls import predicts_one_output, stacked_inputs, warn_of_one_output
 from structboost.contract.parts import StackedParts
 from structboost.errors import examples_numbered
@@ -19,7 +19,7 @@ from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.linear.structured_svm import HingeProblem, StructuredSVM, checked_set
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood
-from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import (
@@ -342,7 +342,7 @@ class _FoldFits:
         )
 
 
-def _boldest(records: Sequence[Mapping[str, Any]]) -> float:
+def _boldest(records: Sequence[Facts]) -> float:
     """Return the largest C whose held-out likelihood is near the maximum.
 
     The most likely C makes models that are a little too timid, whose outputs omit what is

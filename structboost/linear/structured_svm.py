@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from structboost._typing import Examples, FloatArray, override
+from structboost._typing import Examples, Facts, FloatArray, override
 from structboost.contract.calls import check_found, separation, warn_of_one_output
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import KeptTruth
@@ -35,8 +35,8 @@ from structboost.linear.designs import (
 )
 from structboost.model.ensemble import Ensemble
 from structboost.progress import ProgressBar
-from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.fitted_state import committed, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
@@ -441,7 +441,7 @@ class StructuredSVM(Trainer):
 
     @classmethod
     @override
-    def _parameters_in(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def _parameters_in(cls, facts: Facts) -> dict[str, Any]:
         parameters: dict[str, Any] = facts["parameters"]
         if set(parameters) != {"C", *_SAVED}:
             raise DamagedFileError("it has other parameters than those of StructuredSVM")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, Examples, FloatArray, IntArray, PathName
+from structboost._typing import AnyArray, Examples, Facts, FloatArray, IntArray, PathName
 from structboost.contract.calls import marginals, predictions, stacked_inputs
 from structboost.contract.parts import Kinds, PartKind, StackedParts
 from structboost.contract.task import Task
@@ -105,7 +105,7 @@ class Ensemble:
     members: Mapping[str, KindEnsemble]
     weights: FloatArray
     stages: FloatArray
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Facts = field(default_factory=dict)
     _scorers: dict[str, Scorer] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -481,8 +481,7 @@ def model_predictions(task: Task, model: Ensemble, X: Examples) -> list[Any]:
 def model_marginals(task: Task, model: Ensemble, X: Examples, factor: float = 1.0) -> list[Any]:
     """Marginals of each input at ``factor`` times the scores of ``model``, by kind if several."""
     X = by_position(X)
-    scores = model_scores(task, model, X)
-    scores = StackedParts({k: factor * rows for k, rows in scores.rows.items()}, scores.offsets)
+    scores = model_scores(task, model, X).times(factor)
     expected = StackedParts(marginals(task, X, scores).expected, scores.offsets)
     return [expected.example(i) for i in range(len(X))]
 

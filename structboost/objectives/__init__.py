@@ -9,12 +9,12 @@ import lazy_loader
 _NAMES = {
     "base": ["Boosting", "Cut", "CutOracle", "Formulation", "Problem", "SoftmaxLink"],
     "exponential": ["Exponential"],
+    "hinge": ["OneSlack"],
     "likelihood": ["ConditionalLikelihood"],
     "logistic": ["Logistic"],
     "m_slack": ["HingeBySize", "MSlack"],
     "master": ["Booster", "LearnsFromHeldOut", "RestrictedMaster", "WeightedColumns"],
     "norm_bounded": ["NormBounded", "NormBoundedHinge"],
-    "one_slack": ["OneSlack"],
     "stage_wise": ["StageWise", "StageWiseLikelihood", "StageWiseRandomField", "StageWiseRanking"],
     "values": ["SVM", "ExponentialLoss", "Hinge", "L1LogLoss", "LogLoss", "Objective", "Pairwise"],
 }

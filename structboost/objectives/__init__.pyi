@@ -7,6 +7,7 @@ from .base import Formulation as Formulation
 from .base import Problem as Problem
 from .base import SoftmaxLink as SoftmaxLink
 from .exponential import Exponential as Exponential
+from .hinge import OneSlack as OneSlack
 from .likelihood import ConditionalLikelihood as ConditionalLikelihood
 from .logistic import Logistic as Logistic
 from .m_slack import HingeBySize as HingeBySize
@@ -17,7 +18,6 @@ from .master import RestrictedMaster as RestrictedMaster
 from .master import WeightedColumns as WeightedColumns
 from .norm_bounded import NormBounded as NormBounded
 from .norm_bounded import NormBoundedHinge as NormBoundedHinge
-from .one_slack import OneSlack as OneSlack
 from .stage_wise import StageWise as StageWise
 from .stage_wise import StageWiseLikelihood as StageWiseLikelihood
 from .stage_wise import StageWiseRandomField as StageWiseRandomField

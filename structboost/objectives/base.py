@@ -31,7 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -165,10 +165,10 @@ class Formulation(Described):
         Whether boosters are :class:`~structboost.objectives.LearnsFromHeldOut`.
     """
 
-    works_on_shards: ClassVar[bool] = False
-    can_choose_C: ClassVar[bool] = False
-    takes_infinite_C: ClassVar[bool] = False
-    learns_from_held_out: ClassVar[bool] = False
+    works_on_shards: bool = False
+    can_choose_C: bool = False
+    takes_infinite_C: bool = False
+    learns_from_held_out: bool = False
 
     @property
     def can_resume(self) -> bool:
@@ -471,7 +471,7 @@ FORMULATIONS = Registry(
     "formulation",
     {
         "auto": "structboost.objectives.m_slack:HingeBySize",
-        "one_slack": "structboost.objectives.one_slack:OneSlack",
+        "one_slack": "structboost.objectives.hinge:OneSlack",
         "m_slack": "structboost.objectives.m_slack:MSlack",
         "exponential": "structboost.objectives.exponential:Exponential",
         "log": "structboost.objectives.likelihood:ConditionalLikelihood",

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import rel_entr
 
-from structboost._typing import AnyArray, FloatArray, IntArray, SignArray, override
+from structboost._typing import AnyArray, Facts, FloatArray, IntArray, SignArray, override
 from structboost.errors import SolverError, TaskError
 from structboost.files.archive import (
     Array,
@@ -233,7 +232,7 @@ class ExponentialMaster(SingleTermMaster):
         return {"": Part(arrays)}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    def restore(self, scalars: Facts, arrays: Mapping[str, AnyArray]) -> None:
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
             self._solves = whole_number(scalars["solves"], "number of solves", 0, 1 << 62)

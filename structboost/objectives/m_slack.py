@@ -40,8 +40,7 @@ from structboost.errors import TaskError
 from structboost.learners.responses import StoredResponses
 from structboost.learners.terms import KindTerms, Terms
 from structboost.objectives.base import ColumnOracle, Formulation, Problem
-from structboost.objectives.hinge import HingeMaster
-from structboost.objectives.one_slack import OneSlack
+from structboost.objectives.hinge import HingeMaster, OneSlack
 from structboost.runtime.compiled import compiled
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, Facts, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.files.archive import Arrays, DamagedFileError, Header, Schema
 from structboost.learners.base import Growth
@@ -115,7 +115,7 @@ def fitted_temperature(
     return Temperature(math.exp(at + _STEP * shift), here - 0.25 * (left - right) * shift)
 
 
-def saved_temperature(metadata: Mapping[str, Any]) -> float | None:
+def saved_temperature(metadata: Facts) -> float | None:
     """Factor of scores stored in a model file, or None in files before 0.3.
 
     DamagedFileError if it is not a number above 0.
@@ -144,8 +144,8 @@ class WeightedColumns(Described, ABC):
         of before come again by :meth:`hold_responses`.
     """
 
-    takes_sparse_responses: ClassVar[bool] = False
-    recalls_responses: ClassVar[bool] = False
+    takes_sparse_responses: bool = False
+    recalls_responses: bool = False
 
     def __init__(self) -> None:
         self.weights = np.zeros(0)
@@ -247,7 +247,7 @@ class WeightedColumns(Described, ABC):
         """
         raise NotImplementedError
 
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    def restore(self, scalars: Facts, arrays: Mapping[str, AnyArray]) -> None:
         """Restore a state that :meth:`schema` accepted.
 
         The master or booster already has the columns of the state, and has solved nothing.

@@ -6,12 +6,11 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, Facts, FloatArray, IntArray, override
 from structboost.files.archive import (
     Array,
     Arrays,
@@ -169,7 +168,7 @@ class NewtonBooster(Booster):
         return {"": Part({"weights": weights, **prefixed("scores/", scores)})}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    def restore(self, scalars: Facts, arrays: Mapping[str, AnyArray]) -> None:
         with damaged_content():
             self._calls = whole_number(scalars["calls"], "number of calls", 0, 1 << 62)
         self.weights = arrays["weights"]
@@ -344,7 +343,7 @@ class HeldOutBooster(NewtonBooster):
         return {"": Part(arrays)}
 
     @override
-    def restore(self, scalars: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    def restore(self, scalars: Facts, arrays: Mapping[str, AnyArray]) -> None:
         super().restore(scalars, arrays)
         with damaged_content():
             self._sums, self._counts = below("held_out/", arrays), below("left_out/", arrays)

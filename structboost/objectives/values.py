@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
-from structboost._typing import PathName, override
+from structboost._typing import Facts, PathName, override
 from structboost.learners.registry import members_of
 from structboost.validation import is_same, shown
 
@@ -49,7 +49,7 @@ class Objective(BaseEstimator):
         default, values = type(self)(), self.get_params(deep=False)
         return {of: v for of, v in values.items() if not is_same(v, getattr(default, of))}
 
-    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+    def with_parameters(self, values: Facts) -> Self:
         """Return a copy with parameters that were set beside it.
 
         Raises

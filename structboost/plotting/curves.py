@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length
 
+from structboost._typing import Facts
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
 
@@ -39,7 +40,7 @@ class ConvergenceDisplay(Described):
     'objective'
     """
 
-    def __init__(self, history: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, history: Sequence[Facts]) -> None:
         self.history = history
 
     @classmethod
@@ -129,7 +130,7 @@ class CPathDisplay(Described):
     2
     """
 
-    def __init__(self, path: Sequence[Mapping[str, Any]], C: float) -> None:
+    def __init__(self, path: Sequence[Facts], C: float) -> None:
         if not path:
             raise ValueError("path is empty: no weak learner had an edge, so no C was tried.")
         self.path, self.C = path, C

@@ -3,6 +3,8 @@
 Functions called from Python take arrays, scalars and plain tuples of them, and return them or None.
 Boxing a named tuple calls Python, where a pending Ctrl-C raises.  numba ignores the error, and the
 interpreter dies.
+
+The routines of BLAS and LAPACK for them are here as well, and linear algebra on one thread.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, TypeVar, overload
 
 from structboost._typing import override
@@ -126,3 +130,39 @@ def is_compiling() -> bool:
     """Whether this thread compiles a function, or loads it from the cache."""
     module: Any = sys.modules.get("numba.core.compiler_lock")
     return module is not None and bool(module.global_compiler_lock.is_locked())
+
+
+class _Routine(NumbaValue):
+    """Form of call of :mod:`structboost.runtime.dispatchers`, by its name there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    @override
+    def value(self) -> Any:
+        from structboost.runtime import dispatchers
+
+        return getattr(dispatchers, self._name)
+
+    def __call__(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        raise TypeError("Routines are called from compiled code only.")
+
+
+subroutine, real_function = _Routine("subroutine"), _Routine("real_function")
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Run a block with BLAS on one thread, which adds in a fixed order."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> Any:
+    # The look-up of the libraries takes 3 ms, which engines would pay in every pass.  It lists only
+    # loaded ones; compiled code uses that of scipy.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

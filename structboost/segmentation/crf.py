@@ -23,7 +23,7 @@ from structboost.learners.union import UnionFamily
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT, Ensemble
 from structboost.progress import ProgressLine
-from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.segmentation.descriptors import (
     N_OF_PLACE,

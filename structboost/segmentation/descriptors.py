@@ -39,8 +39,7 @@ from structboost._typing import (
     SingleArray,
 )
 from structboost.progress import ProgressLine
-from structboost.runtime.blas import one_blas_thread
-from structboost.runtime.compiled import compiled
+from structboost.runtime.compiled import compiled, one_blas_thread
 from structboost.vision.images import Photograph, ReadWhenUsed, as_grey, slopes
 
 N_ORIENTATIONS = 9

@@ -38,8 +38,8 @@ from structboost.files.archive import (
     whole_number,
 )
 from structboost.progress import ProgressLine
-from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf import (
     PAIRWISE,

@@ -28,7 +28,7 @@ from structboost.learners.table import Scorer
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_table import TreeTable
 from structboost.progress import ProgressLine
-from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.compiled import one_blas_thread
 from structboost.segmentation.descriptors import (
     GROUP_WIDTHS,
     N_OF_PLACE,

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from structboost._typing import BoolArray, Examples, FloatArray, IntArray
-from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.validation import (
     by_position,

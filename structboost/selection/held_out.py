@@ -314,7 +314,7 @@ def scaled_hinge(
     weights_ = weights_ / weights_.sum()
 
     def at(scale: float) -> _AtScale:
-        scaled = _times(scores, scale)
+        scaled = scores.times(scale)
         separated = separation(task, X, Y, scaled, truth=truth)
         n_outputs = len(separated.losses)
         slacks = np.arange(n_outputs) if separated.slacks is None else separated.slacks
@@ -353,7 +353,7 @@ def scaled_log_loss(
     likelihood = Likelihood(problem, probes=False)
 
     def at(scale: float) -> _AtScale:
-        likelihoods = likelihood.at(_times(scores, scale).rows)
+        likelihoods = likelihood.at(scores.times(scale).rows)
         rising = sum(
             float(np.sum(likelihoods.slopes[kind].T * rows)) for kind, rows in scores.rows.items()
         )
@@ -548,7 +548,3 @@ def _lowest(at: Callable[[float], _AtScale], unit: float) -> FloatArray:
         else:
             right, of_right = middle, (value, slope)
     return of_best
-
-
-def _times(scores: StackedParts, scale: float) -> StackedParts:
-    return StackedParts({kind: rows * scale for kind, rows in scores.rows.items()}, scores.offsets)

@@ -7,13 +7,13 @@ ends, and why.  Figures: docs/decisions.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from structboost._typing import FloatArray
+from structboost._typing import Facts, FloatArray
 from structboost.selection.held_out import SCALE_GAP, HeldExamples, HeldOut
 
 # Each value of an upward path is this many times the one before.
@@ -74,7 +74,7 @@ class Trial:
     """
 
     folds: Sequence[HeldOut]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
     is_empty: bool = False
     end: str = ""
 
@@ -286,7 +286,7 @@ def _mean_and_error(values: FloatArray, examples: HeldExamples) -> tuple[float, 
     return mean, error * np.sqrt(n / max(n - 1.0, 1.0))
 
 
-def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0.0) -> bool:
+def is_better(record: Facts, other: Facts, by: float = 0.0) -> bool:
     """Whether a record is better than another by a relative margin."""
     if record["is_empty"] or other["is_empty"]:
         return bool(other["is_empty"] and not record["is_empty"])
@@ -296,18 +296,18 @@ def is_better(record: Mapping[str, Any], other: Mapping[str, Any], by: float = 0
     return cost < than - by * abs(than)
 
 
-def _measure(record: Mapping[str, Any]) -> str:
+def _measure(record: Facts) -> str:
     """Return the entry to compare, the score of the user or the criterion."""
     return "score" if "score" in record else _CRITERION
 
 
-def _cost(record: Mapping[str, Any]) -> float:
+def _cost(record: Facts) -> float:
     """Return the mean measurement of the folds as a cost to minimise."""
     measure = _measure(record)
     return float(-record[measure] if measure == "score" else record[measure])
 
 
-def _costs(record: Mapping[str, Any]) -> list[float]:
+def _costs(record: Facts) -> list[float]:
     """Return the measurement of each fold as a cost to minimise."""
     measure = _measure(record)
     return [-value if measure == "score" else value for value in record[f"{measure}s"]]

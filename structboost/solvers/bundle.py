@@ -18,8 +18,13 @@ import numpy as np
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.errors import SolverError
 from structboost.runtime.memory import GrowingMatrix
-from structboost.solvers.products import ordered_product, ordered_times_vector
-from structboost.solvers.proximal_step import Curvature, no_curvature, proximal_step
+from structboost.solvers.proximal_step import (
+    Curvature,
+    no_curvature,
+    ordered_product,
+    ordered_times_vector,
+    proximal_step,
+)
 
 # Arrays with an entry for each cut.
 _OF_CUTS = ("losses", "slacks", "numbers", "multipliers", "duals", "idle")
@@ -181,7 +186,7 @@ class Bundle(ABC):
         Length of the next proximal step.  With infinity, which needs a ridge, every cut is made
         at the minimiser of the cuts.
     ordered : bool
-        Whether weights must not depend on BLAS (:mod:`structboost.solvers.products`).
+        Whether weights must not depend on BLAS (:mod:`structboost.solvers.proximal_step`).
     max_idle : int
         Steps without a multiplier after which a cut is dropped.
     max_cuts : int or None

@@ -150,7 +150,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
         self.n_tags = checked_whole_number(n_tags, "n_tags")
         self.vectors = checked_flag(vectors, "vectors")
         self._pairs, self._first, self._last = penalties(forbidden, self.n_tags, "tags", ends=True)
-        self.reads_inputs = bool(self._first.any() or self._last.any())  # type: ignore[misc]
+        self.reads_inputs = bool(self._first.any() or self._last.any())
         self.kinds = {"token": PartKind(self.n_tags), "step": PartKind(self.n_tags**2)}
         if self.vectors:
             self.kinds["vector"] = PartKind(self.n_tags)

@@ -126,7 +126,7 @@ class GraphTask(BatchTask, Decomposes, Lists, Validates):
             )
         self.edges = names
         self._channels = _pair_channels(self.n_labels, checked_choice(pairs, "pairs", PAIRS))
-        self.exact_argmax = checked_flag(exact, "exact")  # type: ignore[misc]
+        self.exact_argmax = checked_flag(exact, "exact")
         of_edges = PartKind(
             int(self._channels.max()) + 1, (0.0, 1.0) if pairs == "equal" else (-1.0, 1.0)
         )
@@ -189,7 +189,7 @@ class GraphTask(BatchTask, Decomposes, Lists, Validates):
         if not graphs.forests()[0].all():
             return self
         task = copy(self)
-        task.exact_argmax = True  # type: ignore[misc]
+        task.exact_argmax = True
         return task
 
     @override

@@ -149,7 +149,7 @@ class SuperpixelCRFTask(Task, Searches, Decomposes, Lists, Separates, Validates)
     def __init__(self, n_labels: int = 2, *, pairwise: bool = True) -> None:
         self.n_labels = checked_whole_number(n_labels, "n_labels", least=2)
         self.pairwise = checked_flag(pairwise, "pairwise")
-        self.exact_argmax = self.n_labels == 2 or not pairwise  # type: ignore[misc]
+        self.exact_argmax = self.n_labels == 2 or not pairwise
         self.kinds = {"node": PartKind(1, (-1.0, 1.0))}
         if pairwise:
             self.kinds["edge"] = PartKind(1, (0.0, 1.0))

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import Examples, FloatArray, PathName, override
+from structboost._typing import Examples, Facts, FloatArray, PathName, override
 from structboost.faces.forms import listed_sequences
 from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part, Schema
 from structboost.runtime.called_class import names_calls
@@ -76,7 +76,7 @@ _JOIN = "|"
 _LONGEST, _VALUES = 4, 3
 
 
-def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
+def _schema(header: Facts, names: Collection[str]) -> Schema:
     return {"": Part({"counts": Array("int64", (len(header["words"]), 3), low=0)})}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from structboost._typing import (
     AnyArray,
     BoolArray,
     Examples,
+    Facts,
     FloatArray,
     IntArray,
     PathName,
@@ -498,7 +499,7 @@ def _for_fold(estimator: Any, fitted: Any, fraction: float) -> Any:
     return tagger.set_params(outside_offset=0.0)  # probabilities do not depend on it
 
 
-def _schema(header: Mapping[str, Any], names: Collection[str]) -> Schema:
+def _schema(header: Facts, names: Collection[str]) -> Schema:
     stages = {name: Array("uint8", (f"n_{name}",)) for name in _STAGES}
     lexicon = Array("float64", (len(header["words"]), "n_tags"), low=0)
     return {"": Part({**stages, "lexicon": lexicon})}

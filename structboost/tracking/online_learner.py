@@ -28,7 +28,7 @@ from structboost._typing import (
 from structboost.inference.boxes import overlaps
 from structboost.runtime.compiled import compiled
 from structboost.solvers.bundle import Bundle, CutPool
-from structboost.solvers.products import ordered_product, ordered_times_vector
+from structboost.solvers.proximal_step import ordered_product, ordered_times_vector
 from structboost.validation import checked_positive
 
 N_BINS = 32  # a power of two

@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from typing import Any, Self
 
-from structboost._typing import Examples, PathName, override
+from structboost._typing import Examples, Facts, PathName, override
 from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task
 from structboost.learners.pricing import PricingRule
@@ -19,8 +19,8 @@ from structboost.model.ensemble import Ensemble, model_predictions
 from structboost.objectives.base import FORMULATIONS, Formulation, formulation_of, without_objective
 from structboost.objectives.master import saved_temperature
 from structboost.progress import Progress, ProgressBar
-from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.called_class import names_calls
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.fitted_state import committed, fitted_attributes, unfitted_copy
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
@@ -387,7 +387,7 @@ class StructBoost(Trainer):
         self.history_, self.interrupted_ = [], False
         callbacks = checked_callbacks(self.callbacks)
 
-        def observe(record: Mapping[str, Any]) -> str:
+        def observe(record: Facts) -> str:
             self.history_ = loop.state.history
             fitted = _AfterRound.of(self, loop)
             ending = [callback for callback in callbacks if callback(record, fitted) is True]

@@ -7,11 +7,10 @@ import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, PathName
+from structboost._typing import AnyArray, Facts, PathName
 from structboost.contract.parts import Kinds
 from structboost.errors import CheckpointError
 from structboost.files.archive import (
@@ -120,7 +119,7 @@ class RunCheckpoint:
                 f"{self._path} is not a checkpoint of this run, or is damaged: {error}; {_REMEDY}."
             ) from error
 
-    def _schema(self, header: Mapping[str, Any], names: Collection[str]) -> Schema:
+    def _schema(self, header: Facts, names: Collection[str]) -> Schema:
         """Names, types and shapes of the arrays of a checkpoint of this run."""
         for name, value in self._hashes.items():
             if header[name] != value:
@@ -141,7 +140,7 @@ class RunCheckpoint:
         return {"": shared, **prefixed("master/", of_master)}
 
 
-def _restored_state(header: Mapping[str, Any], stages: list[ColumnWeights], primal: float) -> State:
+def _restored_state(header: Facts, stages: list[ColumnWeights], primal: float) -> State:
     """Read the plain values of a state, of weights with the objective ``primal``.
 
     DamagedFileError if its rounds, its bound and this objective do not fit together.
@@ -173,7 +172,7 @@ def _restored_state(header: Mapping[str, Any], stages: list[ColumnWeights], prim
         )
 
 
-def identity_of(parameters: Mapping[str, Any], arrays: Sequence[AnyArray]) -> str:
+def identity_of(parameters: Facts, arrays: Sequence[AnyArray]) -> str:
     """Compute the hash of parameters, plain JSON, and of arrays."""
     digest = hashlib.sha256(json.dumps(dict(parameters), sort_keys=True).encode())
     for array in arrays:

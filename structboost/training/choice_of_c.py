@@ -20,7 +20,7 @@ import numpy as np
 from structboost.contract.calls import WITHOUT_HINGE
 from structboost.errors import EmptyModelWarning, examples_numbered, warn_user
 from structboost.learners.registry import WeakLearners
-from structboost.runtime.blas import one_blas_thread
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, ShortArray
+from structboost._typing import AnyArray, Facts, FloatArray, IntArray, ShortArray
 from structboost.contract.parts import Kinds, PartKind
 from structboost.files.archive import (
     Array,
@@ -172,7 +172,7 @@ class ColumnRegistry:
         self,
         kinds: Kinds,
         stages: Sequence[ColumnWeights],
-        metadata: Mapping[str, Any],
+        metadata: Facts,
     ) -> Ensemble:
         """Return the model of the last stage, with every column that had a weight in any."""
         is_used = np.zeros(len(self._indices), np.bool_)
@@ -203,7 +203,7 @@ class ColumnRegistry:
 
     def restore(
         self,
-        header: Mapping[str, Any],
+        header: Facts,
         arrays: Mapping[str, AnyArray],
         kinds: Kinds,
     ) -> None:

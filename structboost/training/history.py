@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from structboost._typing import Facts
 from structboost.errors import InterruptedFitWarning, UncertifiedWarning, warn_user
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def relative_gap(primal: float, bound: float | None) -> float | None:
     return max(0.0, (primal - bound) / primal) if primal > 0 else 0.0
 
 
-def coverage_in_words(history: Sequence[Mapping[str, Any]]) -> str:
+def coverage_in_words(history: Sequence[Facts]) -> str:
     """Describe the weak learners that the last gap covers, or return an empty text without one."""
     last = history[-1] if history else {}
     if last.get("gap") is None or "gap_all" not in last:

@@ -22,8 +22,8 @@ import numpy as np
 
 from structboost._typing import FloatArray, override
 from structboost.errors import EngineError
-from structboost.runtime.blas import one_blas_thread
 from structboost.runtime.blocks import share_of_block, sum_of_nodes
+from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.memory import keep_freed_memory
 
 # Remedy of every loss.

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from structboost._typing import Examples
+from structboost._typing import Examples, Facts
 from structboost.contract.probes import probe_argmax
 from structboost.contract.task import Task
 from structboost.learners.pricing import Priced, single
@@ -457,7 +457,7 @@ class Loop:
         """The model kept so far, with the weights of the last round only."""
         return self.columns.ensemble(self.task.kinds, [self.columns.weights()], {})
 
-    def final_model(self, metadata: Mapping[str, Any]) -> Ensemble:
+    def final_model(self, metadata: Facts) -> Ensemble:
         """Build the final model, with the weights of each round and the metadata of its file."""
         history = self.state.history
         facts = {

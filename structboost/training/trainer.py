@@ -12,7 +12,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from structboost._typing import Examples, PathName, override
+from structboost._typing import Examples, Facts, PathName, override
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
@@ -271,7 +271,7 @@ class Trainer(SavedToFile, BaseEstimator):
         return trainer
 
     @classmethod
-    def _parameters_in(cls, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def _parameters_in(cls, facts: Facts) -> dict[str, Any]:
         """Return the parameters in the metadata of a model."""
         return {"C": facts["C"]}
 

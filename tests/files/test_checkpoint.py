@@ -9,8 +9,8 @@ from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import CheckpointError
 from structboost.learners.pricing import CodeWord
 from structboost.objectives import Exponential
+from structboost.objectives.hinge import OneSlack, OneSlackMaster
 from structboost.objectives.master import RestrictedMaster
-from structboost.objectives.one_slack import OneSlack, OneSlackMaster
 from structboost.runtime import blocks
 from structboost.solvers.bundle import CutPool
 from structboost.training import checkpoint

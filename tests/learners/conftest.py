@@ -2,13 +2,13 @@
 
 import pytest
 
-from structboost.learners import tree_histograms, tree_table
+from structboost.learners import histogram, tree_table
 
 
 @pytest.fixture(autouse=True, scope="module")
 def small_tables_are_as_large_ones():
     """Columns and rows of a small table are taken as those of a large one are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree_histograms, "_FEWEST_SPARSE", 1)
+        patch.setattr(histogram, "_FEWEST_SPARSE", 1)
         patch.setattr(tree_table, "_ROWS_WITH_SETS", 16)
         yield

@@ -8,9 +8,9 @@ from sklearn.utils import check_random_state
 from structboost import MulticlassTask
 from structboost.learners.terms import Terms
 from structboost.objectives.base import Problem
+from structboost.objectives.hinge import OneSlack
 from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded import NormBoundedHinge
-from structboost.objectives.one_slack import OneSlack
 from structboost.tasks import CodedTask
 from structboost.tasks.classes import exhaustive_code
 from structboost.training import Engine

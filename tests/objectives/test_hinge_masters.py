@@ -5,8 +5,8 @@ import pytest
 
 from structboost import RankingTask, StructBoost
 from structboost.errors import EmptyModelWarning
+from structboost.objectives.hinge import OneSlack
 from structboost.objectives.norm_bounded import NormBoundedHinge
-from structboost.objectives.one_slack import OneSlack
 from structboost.solvers.bundle import CutPool
 from structboost.solvers.proximal_step import _proximal_step
 from tests.helpers.listed_outputs import Choose

@@ -5,18 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structboost.solvers.products import (
+from structboost.solvers.proximal_step import (
     BLAS,
     ORDERED,
     inner_product,
     inner_products,
+    no_curvature,
     ordered_product,
     ordered_times_vector,
+    proximal_step,
     solve,
     times_vector,
     weighted_rows,
 )
-from structboost.solvers.proximal_step import no_curvature, proximal_step
 
 SIZES = st.integers(0, 20)
 

@@ -26,9 +26,9 @@ from structboost.objectives import (
     Logistic,
     LogLoss,
 )
+from structboost.objectives.hinge import OneSlack
 from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
-from structboost.objectives.one_slack import OneSlack
 from structboost.objectives.stage_wise import StageWise
 from tests.helpers.dense_features import dense_features
 from tests.helpers.engine_tasks import ChainTask
