@@ -1,16 +1,8 @@
 """Every public face, with parameters that make it fast and, for trainers, examples."""
 
 from structboost import (
-    AdaBoostECCClassifier,
-    AdaBoostMHClassifier,
-    AdaBoostMOClassifier,
     CrossFitted,
-    MultiBoostClassifier,
-    MultiBoostCWClassifier,
-    MultiBoostECCClassifier,
-    MultiBoostMOClassifier,
     PredictThenOptimize,
-    ShareBoostClassifier,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -25,6 +17,7 @@ from structboost.text import TokenFeatures, TwoStageTagger
 from tests.battery.examples_of_sequences import Sentences, Tags, TagsOfDicts
 from tests.battery.examples_of_tables import Classes, Costs, Grades, LabelSets, MixedColumns
 from tests.battery.examples_of_tasks import Images, TaskExamples
+from tests.helpers.four_faces import CODED
 from tests.helpers.task_problems import task_problems
 
 HINGE = {"objective": "hinge", "C": 5.0, "tol": 0.1}
@@ -36,8 +29,6 @@ def _tree():
     return DecisionTreeClassifier(max_depth=2, random_state=0)
 
 
-# Losses over the bits of a code, and the hinge of a linear function, have no probabilities.
-NO_PROBABILITIES = {"probabilities"}
 # Tags depend on the sentences nearby.
 TWO_STAGES = {"one example is one of many"}
 # A frequent instance is given several times.
@@ -60,33 +51,14 @@ FACES = {
         StructBoostClassifier(**HINGE, max_iter=6), MixedColumns(),
     ),
     "StructBoostClassifier, svm": (
-        StructBoostClassifier(objective="svm", C=1.0), MixedColumns(), NO_PROBABILITIES,
+        StructBoostClassifier(objective="svm", C=1.0), MixedColumns(),
     ),
     "StructBoostClassifier, linear": (
         StructBoostClassifier(weak_learner="linear", C=1.0), MixedColumns(),
     ),
-    "MultiBoostCWClassifier": (MultiBoostCWClassifier(max_rounds=4), Classes()),
-    "MultiBoostClassifier": (
-        MultiBoostClassifier(max_rounds=4), Classes(),
-    ),
-    "MultiBoostMOClassifier": (
-        MultiBoostMOClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
-    ),
-    "MultiBoostECCClassifier": (
-        MultiBoostECCClassifier(max_rounds=4), Classes(),
-    ),
-    "AdaBoostMHClassifier": (
-        AdaBoostMHClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
-    ),
-    "AdaBoostMOClassifier": (
-        AdaBoostMOClassifier(max_rounds=4), Classes(), NO_PROBABILITIES,
-    ),
-    "AdaBoostECCClassifier": (
-        AdaBoostECCClassifier(max_rounds=4), Classes(),
-    ),
-    "ShareBoostClassifier": (ShareBoostClassifier(max_rounds=3), Classes()),
+    **{face.__name__: (face(max_rounds=4), Classes()) for face in CODED},
     "StructuredSVMClassifier": (
-        StructuredSVMClassifier(tol=0.1, max_epochs=20), Classes(), NO_PROBABILITIES,
+        StructuredSVMClassifier(tol=0.1, max_epochs=20), Classes(), {"probabilities"},
     ),
     "StructBoostMultiLabelClassifier": (
         StructBoostMultiLabelClassifier(max_iter=4), LabelSets(),

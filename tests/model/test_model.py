@@ -47,18 +47,6 @@ def test_a_file_of_an_estimator_is_read_with_the_name_of_its_class(tmp_path):
     np.testing.assert_array_equal(model.scores(X, "x"), estimator.model_.scores(X, "x"))
 
 
-def test_look_up_tables_score_as_the_stumps_do(classifier):
-    model = classifier.model_
-    table, expected = model.compile(), summed_answers(model)
-    points = np.vstack((X, X + 0.05, np.full((1, 4), -1e9), np.full((1, 4), 1e9)))
-    np.testing.assert_allclose(model.scores(points), expected(points), atol=1e-12, rtol=1e-12)
-    np.testing.assert_array_equal(table.raw_scores(points), model.scores(points))
-    on_threshold = np.tile(X.mean(axis=0), (len(table.thresholds), 1))
-    feature = np.repeat(table.features, np.diff(table.indptr))
-    on_threshold[np.arange(len(feature)), feature] = table.thresholds
-    np.testing.assert_allclose(model.scores(on_threshold), expected(on_threshold), atol=1e-12)
-
-
 @given(st.integers(0, 10**6), st.integers(0, 12), st.integers(1, 3))
 def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
     rng = np.random.default_rng(seed)

@@ -144,7 +144,7 @@ def test_with_a_ridge_the_master_is_solved_to_the_gap_that_is_asked_for(ridge, m
     monkeypatch.setitem(MASTERS, "ridge", (OneSlack(ridge=ridge), "multiclass"))
     problem = given_columns("ridge", 3.0)
     master = problem.master
-    for C, tolerance in ((3.0, 1e-6), (30.0, 1.0), (300.0, 1e-6)):
+    for C, tolerance in ((30.0, 1.0), (300.0, 1e-6)):
         master.set_C(C)
         master.solve(tolerance)
         squares = master.weights @ master.weights

@@ -13,8 +13,6 @@ from structboost.learners import TreeFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import (
     StageWiseLikelihood,
-    StageWiseRandomField,
-    StageWiseRanking,
     stage_wise,
 )
 from structboost.objectives.master import HeldOut, fitted_temperature, saved_temperature
@@ -145,18 +143,6 @@ def test_training_ends_where_the_loss_is_low_enough():
     for model, enough in zip(ends, (0.1, 0.01), strict=True):
         assert model.objective_ <= enough < max(r["primal"] for r in model.history_)
         assert model.history_[-1]["bound"] is None
-
-
-@pytest.mark.parametrize(
-    "formulation", [StageWiseLikelihood, StageWiseRandomField, StageWiseRanking]
-)
-def test_parameters_out_of_range_are_refused(formulation):
-    wrong = {"shrinkage": 0.0, "largest_step": -1.0, "enough": -1e-3}
-    if formulation is StageWiseLikelihood:
-        wrong["patience"] = 0
-    for name, value in wrong.items():
-        with pytest.raises(ValueError, match=name):
-            formulation(**{name: value}).check()
 
 
 def test_a_column_that_is_chosen_again_steps_on():

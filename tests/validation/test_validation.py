@@ -25,8 +25,9 @@ from structboost import (
     validation,
 )
 from structboost.learners.binning import bin_features
+from structboost.objectives import StageWiseLikelihood, StageWiseRandomField, StageWiseRanking
 from structboost.objectives.base import FORMULATIONS, formulation_of
-from structboost.objectives.stage_wise import StageWise, StageWiseLikelihood
+from structboost.objectives.stage_wise import StageWise
 from structboost.runtime import memory
 from structboost.segmentation.crf import CRFSettings
 from structboost.segmentation.segmenter import Segmenter
@@ -110,7 +111,8 @@ MAKERS = [*ESTIMATORS, boosted_trainer, linear_trainer]
 FURTHER = [
     Segmenter, StructBoostTagger, StructBoostMultiLabelClassifier, TokenFeatures,
     partial(TwoStageTagger, None), partial(CrossFitted, None), partial(PredictThenOptimize, None),
-    StageWise, StageWiseLikelihood, UnarySettings, CRFSettings,
+    StageWise, StageWiseLikelihood, StageWiseRandomField, StageWiseRanking,
+    UnarySettings, CRFSettings,
     *(type(formulation_of(name)) for name in FORMULATIONS),
 ]  # fmt: skip
 PARAMETERS = [(make, name) for make in MAKERS for name in RULES if hasattr(make(), name)]
