@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from structboost.errors import MissingExtraError
+from structboost.errors import MissingExtraError, say
 
 # Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
 # is imported when the subcommand is used.
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The errors of files and images are ValueErrors.
     except (ValueError, OSError, MissingExtraError) as error:
         code, text = BAD_INPUT, str(error)
-    sys.stderr.write(f"{' '.join(name)}: {text}\n")
+    say(f"{' '.join(name)}: {text}")
     return code
 
 
@@ -88,7 +88,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without its line of code."""
-    sys.stderr.write(f"structboost: warning: {message}\n")
+    say(f"structboost: warning: {message}")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,11 @@ example is a note on the error (:pep:`678`), which the traceback shows below the
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from structboost._typing import AnyArray
 
@@ -170,6 +171,20 @@ def warn_user(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     warnings.warn(message, category, stacklevel=level)
+
+
+def usable(stream: TextIO | None) -> TextIO:
+    """Return a stream, or one that drops all that is written where it is missing or closed.
+
+    Programs without a console, and services, have no standard output and error.
+    """
+    return io.StringIO() if stream is None or getattr(stream, "closed", False) else stream
+
+
+def say(text: str) -> None:
+    """Write a line to standard error, if it can be written to, since nothing depends on it."""
+    with contextlib.suppress(OSError):
+        usable(sys.stderr).write(text + "\n")
 
 
 class ExampleNote(str):

@@ -14,6 +14,7 @@ from typing import Any, Self
 from tqdm.auto import tqdm
 
 from structboost._typing import Facts
+from structboost.errors import say, usable
 from structboost.runtime.compiled import announce_compilation
 
 
@@ -36,7 +37,7 @@ class Progress:
             self._bar = tqdm(
                 desc=text, initial=filled, total=None if fraction is None else 1.0,
                 disable=None,  # where the stream is no terminal
-                file=sys.stderr, dynamic_ncols=True, miniters=0,
+                file=usable(sys.stderr), dynamic_ncols=True, miniters=0,
                 bar_format="|{bar}| {desc}",
             )  # fmt: skip
         if not self._bar.disable:
@@ -51,7 +52,7 @@ class Progress:
         is_drawn = not bar.disable
         bar.close()
         if not is_drawn:
-            sys.stderr.write(self._text + "\n")
+            say(self._text)
 
 
 class ProgressLine(Progress):

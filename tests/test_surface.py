@@ -76,13 +76,15 @@ print(structboost.__file__)
 
 
 @pytest.mark.slow
-def test_the_package_imports_without_stubs_and_from_a_zip(tmp_path):
+@pytest.mark.parametrize("option", ["-B", "-OO"])
+def test_the_package_imports_without_stubs_from_a_zip_and_without_docstrings(option, tmp_path):
     root = tmp_path / "all.zip"
     with zipfile.ZipFile(root, "w") as file:
         for path in PACKAGE.rglob("*.py"):
             file.write(path, path.relative_to(PACKAGE.parent))
     done = subprocess.run(
-        [sys.executable, "-c", ALL_NAMES], capture_output=True, text=True, check=True, cwd=tmp_path,
+        [sys.executable, option, "-c", ALL_NAMES],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     assert done.stdout.strip() == str(root / "structboost" / "__init__.py")

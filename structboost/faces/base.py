@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -88,7 +89,8 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
             decorated.__init__ = _takes_more(decorated.__init__, names)
             ordered.append(inspect.Parameter(MORE, inspect.Parameter.VAR_KEYWORD))
         decorated.__init__.__signature__ = signature.replace(parameters=ordered)
-        decorated.__doc__ = _documentation(decorated, parts, list(names))
+        if sys.flags.optimize < 2:  # which leaves docstrings out
+            decorated.__doc__ = _documentation(decorated, parts, list(names))
         return names_calls(cls)
 
     return decorate

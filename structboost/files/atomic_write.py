@@ -154,7 +154,8 @@ def write_json(path: PathName, record: Any) -> None:
 
 
 def _neighbour(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    # With a whole name of 255 bytes it would be too long.
+    return target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex[:8]}")
 
 
 def _neighbour_file(target: Path) -> tuple[Path, IO[bytes]]:

@@ -14,11 +14,12 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from typing import Any, TypeVar, overload
 
 from structboost._typing import override
+from structboost.errors import usable
 from structboost.runtime.memory import collector_pause
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -123,7 +124,12 @@ def _announce() -> None:
     from structboost.runtime.dispatchers import compilations
 
     text = "structboost compiles its inner loops, once per installation: up to a minute"
-    compilations.say = lambda: tqdm.write(text, file=sys.stderr)
+
+    def say_so() -> None:
+        with suppress(OSError):
+            tqdm.write(text, file=usable(sys.stderr))
+
+    compilations.say = say_so
 
 
 def is_compiling() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import joblib
 import numpy as np
 
 from structboost._typing import SingleArray
+from structboost.errors import say
 from structboost.files.atomic_write import (
     OutputError,
     check_folder,
@@ -124,11 +124,11 @@ def _train(options: argparse.Namespace) -> bool:
             name = images[matches.index(None)].name
             raise ValueError(f"--groups {options.groups.pattern} does not match {name}.")
         groups = [match[0] for match in matches]
-        _print_line(f"groups of images: {len(set(groups))}")
+        say(f"groups of images: {len(set(groups))}")
     photographs = ReadWhenUsed(images, lambda image: image.image)
     segmenter.fit(photographs, ReadWhenUsed(images, lambda image: image.values), groups)
     segmenter.save(options.model)
-    _print_line(
+    say(
         f"{options.model}: {segmenter.n_labels_} classes, C = {segmenter.C_:g}, "
         f"{segmenter.history_[-1]['round']} rounds"
     )
@@ -160,7 +160,7 @@ def _predict(options: argparse.Namespace) -> bool:
         for path, result in zip(files, segmented, strict=True):
             if isinstance(result, ValueError):
                 problems += 1
-                _print_line(f"left out: {path}: {result}")
+                say(f"left out: {path}: {result}")
                 continue
             mask, probabilities = result
             targets = _targets(path, options)
@@ -215,7 +215,7 @@ def _evaluate(options: argparse.Namespace) -> bool:
     by_image = {name: shared(SegmentationScores(counts[name])) for name in counts}
     record = shared(scores) | {"confusion": scores.confusion.tolist(), "by_image": by_image}
     write_json(options.json, record)
-    _print_line(json.dumps(shared(scores), indent=1))
+    say(json.dumps(shared(scores), indent=1))
     return True
 
 
@@ -225,7 +225,7 @@ def _read(options: argparse.Namespace, part: str, **settings: Any) -> LabelledFo
     if options.split is not None:
         names = [name for name, its in read_split(options.split).items() if its == part]
     result = read_folder(options.images, options.masks, names=names, verbose=1, **settings)
-    _print_line(f"{len(result.images)} images; {result.meaning}")
+    say(f"{len(result.images)} images; {result.meaning}")
     return result
 
 
@@ -257,7 +257,3 @@ def _inputs(options: argparse.Namespace, *names: str) -> list[Path]:
         if place is not None and place.exists():
             files += place.iterdir() if place.is_dir() else [place]
     return files
-
-
-def _print_line(text: str) -> None:
-    sys.stderr.write(text + "\n")

@@ -5,7 +5,6 @@ Files have a JSON header and plain arrays, versioned and checked.  Loading never
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -25,6 +24,7 @@ from structboost._typing import (
     SingleArray,
     override,
 )
+from structboost.errors import say
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
@@ -250,7 +250,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         meaning = self.meaning_ = meaning_of(values) if self.meaning is None else self.meaning
         self.n_labels_ = meaning.n_labels(values)
         if self.meaning is None and meaning.classes and verbose:
-            sys.stderr.write(f"{meaning}\n")
+            say(str(meaning))
         with TemporaryDirectory(prefix="structboost-") as folder:
             small = ReadWhenUsed(
                 range(n), lambda i: shrink_to(photograph(images[i], f"images[{i}]"), self.longest)

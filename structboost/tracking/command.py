@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import FloatArray
+from structboost.errors import say, usable
 from structboost.files.atomic_write import check_outputs, write_json, write_whole
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import announce_compilation
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> bool:
     if interrupted:
         raise KeyboardInterrupt(f"interrupted after {len(tracks[0])} frames, which are written.")
     if error is not None:
-        sys.stderr.write(f"structboost track: {error}\n")
+        say(f"structboost track: {error}")
     return error is None
 
 
@@ -109,9 +110,9 @@ def _track(options: argparse.Namespace, truths: Sequence[FloatArray]) -> list[Tr
         progress.step(f"{rate}  {n_lost} of {len(so_far)} lost")
 
     trackers = [StructBoostTracker() for _ in options.box]
-    sys.stderr.write(f"tracking {options.source}\n")
+    say(f"tracking {options.source}")
     # In a log the summary has the same facts.
-    progress = ProgressLine("frame", source.frame_count, visible=sys.stderr.isatty())
+    progress = ProgressLine("frame", source.frame_count, visible=usable(sys.stderr).isatty())
     announce_compilation()
     warm_up(trackers[0])
     fps, path = source.fps or 25.0, options.out
@@ -182,13 +183,13 @@ def _write(
         write_whole(options.boxes, text.getvalue().encode())
     if options.json is not None:
         write_json(options.json, facts)
-    sys.stdout.write(f"{len(tracks[0])} frames, {fps:.1f} per second\n")
+    usable(sys.stdout).write(f"{len(tracks[0])} frames, {fps:.1f} per second\n")
     for figures in objects:
         shown = f"object {figures['object']}: lost in {figures['lost_frames']}"
         if figures["mean_overlap"] is not None:
             shown += f"; mean overlap {figures['mean_overlap']:.3f}, centre error "
             shown += f"{figures['centre_error']:.1f} pixels"
-        sys.stdout.write(shown + "\n")
+        usable(sys.stdout).write(shown + "\n")
 
 
 def _rows(tracked: TrackedFrames) -> list[dict[str, Any]]:
@@ -206,8 +207,6 @@ def _measures(tracked: TrackedFrames, truth: FloatArray) -> TrackingMeasures | N
     """Evaluate the frames after the first, if any has a true box."""
     n = min(len(tracked), len(truth))
     if len(tracked) != len(truth):
-        sys.stderr.write(
-            f"The truth has {len(truth)} lines, for {len(tracked)} frames; {n} are compared.\n"
-        )
+        say(f"The truth has {len(truth)} lines, for {len(tracked)} frames; {n} are compared.")
     is_known = not np.isnan(truth[1:n]).all()
     return evaluate(tracked.boxes[1:n], truth[1:n]) if is_known else None

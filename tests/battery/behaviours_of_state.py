@@ -1,9 +1,11 @@
 """Behaviours of refits, Ctrl-C, threads, copies and files."""
 
 import inspect
+import io
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +74,28 @@ def refused_refit(face):
                 yield f"{name}: after the refused fit it {shortened(changed)}"
         else:
             yield f"{name}: was not refused"
+
+
+class _Broken(io.StringIO):
+    def write(self, text):
+        raise BrokenPipeError
+
+
+@behaviour("no terminal")
+def no_terminal(face):
+    """A fit that shows its progress ends where there is no standard error."""
+    if not face.has("verbose"):
+        return
+    closed = io.StringIO()
+    closed.close()
+    for name, stream in {"None": None, "closed": closed, "broken": _Broken()}.items():
+        before, sys.stderr = sys.stderr, stream
+        try:
+            face.fit(face.fresh(verbose=1), face.examples)
+        except Exception as error:
+            yield f"standard error is {name}: {error!r}"
+        finally:
+            sys.stderr = before
 
 
 def _count_of_calls(face, examples):
