@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import AnyArray, Facts, FloatArray, PathName
+from structboost._typing import Facts, FloatArray, PathName
 from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
@@ -24,8 +24,10 @@ from structboost.faces.columns import Columns, plain_labels
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
+    Arrays,
     DamagedFileError,
     Header,
+    NamedArrays,
     Part,
     Schema,
     below,
@@ -63,7 +65,7 @@ class Preparation:
     intercepts last.  ``trees`` are boosted ones of each kind of features, in their place.
     """
 
-    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
+    def __init__(self, arrays: NamedArrays) -> None:
         self.arrays, self.trees = dict(arrays), dict[str, Any]()
         means = {kind: f"{kind}_mean" for kind in ("instance", "items")}
         self.sizes = {kind: len(arrays[name]) for kind, name in means.items() if name in arrays}
@@ -82,7 +84,7 @@ class Preparation:
                 f"start is 'boosted', which needs {_CROSS_FITTED} instances; X has {len(inputs)}. "
                 "Give start='least_squares'."
             )
-        arrays: dict[str, AnyArray] = {}
+        arrays: Arrays = {}
         for kind, table in inputs.tables.items():
             arrays[f"{kind}_mean"], std = moments(_rows(table))
             arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
@@ -246,7 +248,7 @@ class DecisionModel:
         FORMAT.write(path, header, arrays | prefixed("preparation/", self.preparation.arrays))
 
     @classmethod
-    def load(cls, path: PathName, problem: DecisionProblem) -> tuple[DecisionModel, dict[str, Any]]:
+    def load(cls, path: PathName, problem: DecisionProblem) -> tuple[DecisionModel, Header]:
         """Read the model and the parameters that :meth:`save` wrote.
 
         TaskError if the problem is not that of training: items or sense differ.

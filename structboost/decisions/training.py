@@ -26,7 +26,7 @@ from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import HeldOut
-from structboost.selection.path import Path, Trial
+from structboost.selection.path import Path, Record, Trial
 from structboost.training.boosting import AUTO, StructBoost
 from structboost.training.trainer import Trainer
 from structboost.validation import is_text
@@ -73,9 +73,7 @@ class KnownDecisions(BatchProblem):
         return self._name
 
 
-def fit_on_known_decisions(
-    trainer: Trainer, X: DecisionInputs, Y: TrueDecisions
-) -> list[dict[str, Any]]:
+def fit_on_known_decisions(trainer: Trainer, X: DecisionInputs, Y: TrueDecisions) -> list[Record]:
     """Fit a trainer on the known decisions, solve some instances exactly at its costs, and repeat.
 
     First the problem's own ``improve_all`` betters the known decisions, until they leave a gap of
@@ -88,7 +86,7 @@ def fit_on_known_decisions(
     task: Any = trainer.task
     problem: DecisionProblem = task.problem
     pool = KnownDecisions(problem, Y.chosen)
-    passes: list[dict[str, Any]] = []
+    passes: list[Record] = []
     tol, n = float(trainer.tol), len(Y)
     few = np.arange(-(-n // _PARTS))
     gap, bound, n_solves = 1.0, -np.inf, 0
@@ -189,7 +187,7 @@ _MAX_EPOCHS = 15
 
 def train(
     parameters: Any, task: PredictThenOptimizeTask, inputs: DecisionInputs, truth: TrueDecisions
-) -> tuple[Trainer, Preparation, dict[str, Any]]:
+) -> tuple[Trainer, Preparation, Record]:
     """Choose C and start on folds, where they are left open, and train on all instances.
 
     The ``parameters`` are attributes, as of :class:`PredictThenOptimize`.  The facts that come with

@@ -93,6 +93,9 @@ class LoadedFromFile(SavedToFile):
         """
 
 
+Header = dict[str, Any]
+Arrays = dict[str, AnyArray]
+NamedArrays = Mapping[str, AnyArray]
 # No real file has this number of features, channels or labels; a larger one is damaged.
 _MOST = 1 << 24
 
@@ -166,9 +169,9 @@ def below(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def checked_arrays(schema: Schema, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+def checked_arrays(schema: Schema, arrays: NamedArrays) -> Arrays:
     """Return the arrays, or raise DamagedFileError unless they fit the schema."""
-    checked: dict[str, AnyArray] = {}
+    checked: Arrays = {}
     shared: dict[str, int] = {}
     for prefix, part in sorted(schema.items()):
         of_part = below(prefix, {n: arrays[n] for n in arrays if n[len(prefix) :] in part.arrays})
@@ -255,9 +258,6 @@ def _check(name: str, expected: Array, array: AnyArray, sizes: Mapping[str, int]
         raise DamagedFileError(f"{name} is not in order")
 
 
-Header = dict[str, Any]
-Arrays = dict[str, AnyArray]
-
 _HEADER, _CHECKSUM = "header", "checksum"
 # Arrays may be this many times as large as their file, or this many bytes.  Zeros would deflate to
 # a thousandth.
@@ -300,7 +300,7 @@ class ArchiveFormat:
         self,
         path: PathName,
         header: Facts,
-        arrays: Mapping[str, AnyArray],
+        arrays: NamedArrays,
     ) -> None:
         """Write an archive, whole or not at all.
 
@@ -311,7 +311,7 @@ class ArchiveFormat:
         checked_target(path)
         write_whole(path, self.to_bytes(header, arrays))
 
-    def to_bytes(self, header: Facts, arrays: Mapping[str, AnyArray]) -> bytes:
+    def to_bytes(self, header: Facts, arrays: NamedArrays) -> bytes:
         """Return the content of the file that :meth:`write` would write."""
         plain = json.loads(json.dumps({"format": self.name, "version": self.version, **header}))
         try:
@@ -396,7 +396,7 @@ class ArchiveFormat:
         return header, checked_arrays(schema, arrays)
 
 
-def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, AnyArray]) -> None:
+def _write(file: IO[bytes], header: bytes, arrays: NamedArrays) -> None:
     members: dict[str, Any] = {**arrays, _HEADER: np.frombuffer(header, dtype=np.uint8)}
     np.savez_compressed(file, **members)
     total = sum(array.nbytes + _MEMBER_HEADER for array in members.values())
@@ -408,7 +408,7 @@ def _write(file: IO[bytes], header: bytes, arrays: Mapping[str, AnyArray]) -> No
     np.savez(file, **members)
 
 
-def _checksum(header: Facts, arrays: Mapping[str, AnyArray]) -> str:
+def _checksum(header: Facts, arrays: NamedArrays) -> str:
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name!r} {array.dtype.str} {array.shape}".encode())

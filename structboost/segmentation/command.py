@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def add_arguments(subparsers: Any) -> None:
     evaluate.set_defaults(run=_evaluate)
 
 
-def _train(options: argparse.Namespace) -> bool:
+def _train(options: Namespace) -> bool:
     """Train and save a model."""
     check_outputs(
         {"--model": options.model}, _inputs(options, "images", "masks", "split", "classes")
@@ -137,7 +137,7 @@ def _train(options: argparse.Namespace) -> bool:
     return True
 
 
-def _predict(options: argparse.Namespace) -> bool:
+def _predict(options: Namespace) -> bool:
     """Write the masks of images, and return whether none was left out."""
     files: list[Path] = []
     for place in options.images:
@@ -192,7 +192,7 @@ def _segment_file(
         return error
 
 
-def _evaluate(options: argparse.Namespace) -> bool:
+def _evaluate(options: Namespace) -> bool:
     """Write the scores of predictions."""
     check_outputs({"--json": options.json}, _inputs(options, "images", "masks", "split", "model"))
     segmenter = Segmenter.load(options.model)
@@ -219,7 +219,7 @@ def _evaluate(options: argparse.Namespace) -> bool:
     return True
 
 
-def _read(options: argparse.Namespace, part: str, **settings: Any) -> LabelledFolder:
+def _read(options: Namespace, part: str, **settings: Any) -> LabelledFolder:
     """Read the images of a part of the split, or all."""
     names = None
     if options.split is not None:
@@ -229,13 +229,13 @@ def _read(options: argparse.Namespace, part: str, **settings: Any) -> LabelledFo
     return result
 
 
-def _targets(image: Path, options: argparse.Namespace) -> list[Path]:
+def _targets(image: Path, options: Namespace) -> list[Path]:
     """Return the files for an image's mask, overlay and probabilities."""
     endings = (".png", "-overlay.png", "-probabilities.npz")[: 2 + options.probabilities]
     return [options.out / f"{image.stem}{ending}" for ending in endings]
 
 
-def _check_targets(files: list[Path], options: argparse.Namespace) -> None:
+def _check_targets(files: list[Path], options: Namespace) -> None:
     """Raise unless each target belongs to one image, can be written, and overwrites no input."""
     image_of: dict[Path, Path] = {}
     for path in files:
@@ -249,7 +249,7 @@ def _check_targets(files: list[Path], options: argparse.Namespace) -> None:
     check_folder(options.out, "--out")
 
 
-def _inputs(options: argparse.Namespace, *names: str) -> list[Path]:
+def _inputs(options: Namespace, *names: str) -> list[Path]:
     """List the files, and those in the folders, of some options."""
     files: list[Path] = []
     for name in names:

@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, SingleArray
-from structboost.files.archive import Array, Arrays, DamagedFileError
+from structboost.files.archive import Array, Arrays, DamagedFileError, NamedArrays
 from structboost.inference.superpixel_crf import alpha_expansion_labels
 from structboost.learners.linear_function import CrossFittedFunction, CrossFittedWeights
 from structboost.learners.stump import StumpFamily
@@ -238,7 +238,7 @@ class CRFModel:
         return {"ensemble": np.frombuffer(FORMAT.to_bytes(*self.model.to_arrays()), np.uint8)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> CRFModel:
+    def from_arrays(cls, arrays: NamedArrays, sizes: Mapping[str, int]) -> CRFModel:
         """Build the model from arrays of :meth:`to_arrays` that fit its schema.
 
         ModelFileError or DamagedFileError if the ensemble is damaged, or is not of superpixels and

@@ -40,7 +40,7 @@ from structboost._typing import (
 )
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import compiled, one_blas_thread
-from structboost.vision.images import Photograph, ReadWhenUsed, as_grey, slopes
+from structboost.vision.images import Photograph, ReadWhenUsed, Shape, as_grey, slopes
 
 N_ORIENTATIONS = 9
 N_PATTERNS = 10
@@ -186,7 +186,7 @@ def superpixels(image: ByteArray, n_segments: int = 300) -> ShortArray:
     return np.asarray(connected_regions(segments, connectivity=1) - 1, np.int32)
 
 
-def checked_superpixels(values: Any, shape: tuple[int, ...]) -> ShortArray:
+def checked_superpixels(values: Any, shape: Shape) -> ShortArray:
     """Check the superpixels of a user's function, and number them 0..n-1.
 
     ValueError if they have another shape than the image, or are not whole numbers.
@@ -341,6 +341,9 @@ class DescribedImage:
             points=self.points[:0],
             point_descriptors=self.point_descriptors[:0],
         )
+
+
+Describing = Callable[[Photograph], DescribedImage]
 
 
 def describe(
@@ -545,7 +548,7 @@ def squared_distances(rows: FloatArray) -> FloatArray:
 
 def stored_images(
     images: Sequence[Photograph],
-    describing: Callable[[Photograph], DescribedImage],
+    describing: Describing,
     folder: str,
     n_jobs: int | None = None,
     verbose: bool = False,
@@ -565,9 +568,7 @@ def stored_images(
     return ReadWhenUsed(files, joblib.load)
 
 
-def _store(
-    describing: Callable[[Photograph], DescribedImage], image: Photograph, index: int, file: str
-) -> None:
+def _store(describing: Describing, image: Photograph, index: int, file: str) -> None:
     try:
         joblib.dump(describing(image), file)
     except Exception as error:

@@ -22,6 +22,7 @@ from structboost.vision.images import (
     ImageFileError,
     Mask,
     Photograph,
+    Shape,
     check_one_size,
     files_in,
     read_mask,
@@ -33,6 +34,7 @@ from structboost.vision.images import (
 _FEWEST_SOFT = 3
 _LARGEST_RIM = 0.2
 _MOST_CLASSES = 100
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class LabelMap:
 
     classes: tuple[int, ...] = ()
     foreground: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
+    names: Names = ()
 
     def __post_init__(self) -> None:
         for name in ("classes", "foreground"):
@@ -170,7 +172,7 @@ class LabelMap:
         return "values of masks are class indices, 255 is void"
 
 
-def meaning_of(values: set[int], names: tuple[str, ...] = ()) -> LabelMap:
+def meaning_of(values: set[int], names: Names = ()) -> LabelMap:
     """Derive the meaning of masks from all their values.
 
     Two values are two classes, the larger one the foreground.  Otherwise a value is the index of a
@@ -217,7 +219,7 @@ def read_lines(
             yield words[0], words[1], wrong
 
 
-def read_classes(path: PathName) -> tuple[str, ...]:
+def read_classes(path: PathName) -> Names:
     """Read the names of the classes 0, 1, ..., from lines ``INDEX NAME``.
 
     ImageFileError if there is no such file, or a line, which is named, has another form.
@@ -250,11 +252,11 @@ class MaskSource(NamedTuple):
     """
 
     files: dict[str, Path]
-    names: tuple[str, ...]
+    names: Names
     read: Callable[[str], Mask]
 
 
-def mask_source(place: Path, names: tuple[str, ...] = ()) -> MaskSource:
+def mask_source(place: Path, names: Names = ()) -> MaskSource:
     """Open the masks of a folder of pictures or LabelMe files, or of a JSON file in COCO's format.
 
     ``names`` are those of the values of pictures, or of the classes of LabelMe, if they are known.
@@ -311,7 +313,7 @@ def _coco_masks(file: Path) -> MaskSource:
     return MaskSource(dict.fromkeys(paths, file), names, read)
 
 
-def _labelme_masks(files: dict[str, Path], names: tuple[str, ...]) -> MaskSource:
+def _labelme_masks(files: dict[str, Path], names: Names) -> MaskSource:
     """Open masks in shapes of LabelMe files, where later shapes lie on top.
 
     The classes have these names, or those of the labels of all files, in alphabetic order.
@@ -350,7 +352,7 @@ def _damage(what: str) -> Iterator[None]:
         raise ImageFileError(f"{what} ({type(error).__name__}: {error}).") from error
 
 
-def coco_mask(segmentation: Any, shape: tuple[int, ...]) -> BoolArray:
+def coco_mask(segmentation: Any, shape: Shape) -> BoolArray:
     """Return the pixels of a segmentation of COCO in an image of a height and width.
 
     It is a list of polygons x, y, x, y, ...; or run lengths, a dict with ``size`` and ``counts``,
@@ -389,7 +391,7 @@ def _decode_counts(text: str) -> list[int]:
     return runs
 
 
-def _inside(kind: str, points: Any, shape: tuple[int, ...]) -> Any:
+def _inside(kind: str, points: Any, shape: Shape) -> Any:
     """Return the pixels whose centres lie inside a shape with corners in pixels, x, y."""
     corners: FloatArray = np.asarray(points, np.float64).reshape(-1, 2) - 0.5
     if kind == "rectangle":

@@ -42,6 +42,7 @@ from structboost.vision.images import (
     ImageFileError,
     Mask,
     Photograph,
+    Shape,
     check_one_size,
     mask_of,
     photograph,
@@ -83,7 +84,7 @@ def _labels_of(counts: IntArray) -> IntArray:
     return np.where(counts[1] > counts[0], 1, np.where(counts[0] > 0, 0, -1))
 
 
-def resized_strokes(strokes: Mask, image_shape: tuple[int, ...], shape: tuple[int, ...]) -> Mask:
+def resized_strokes(strokes: Mask, image_shape: Shape, shape: Shape) -> Mask:
     """Resize scribbles to the size of a shrunk image.
 
     No stroke is lost, and a pixel under both kinds is the object.

@@ -57,6 +57,7 @@ from structboost.segmentation.descriptors import (
     GROUP_WIDTHS,
     WORD_WIDTH,
     DescribedImage,
+    Describing,
     describe,
     label_counts,
     stored_images,
@@ -367,7 +368,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
-        arrays: dict[str, Any] = prefixed("crf/", self.crf_model_.to_arrays())
+        arrays: Any = prefixed("crf/", self.crf_model_.to_arrays())
         arrays |= prefixed("scale/", vars(self.scale_))
         arrays["codebook"] = self.classifiers_.codebook
         for group, each in self.classifiers_.by_group.items():
@@ -454,7 +455,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         probabilities: SingleArray = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
         return mask, probabilities, described.labels
 
-    def _describing(self) -> Callable[[Photograph], DescribedImage]:
+    def _describing(self) -> Describing:
         features = getattr(self.unaries, "features", None)
         return partial(
             describe,

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, SingleArray
-from structboost.files.archive import Array, DamagedFileError
+from structboost.files.archive import Array, Arrays, DamagedFileError, NamedArrays
 from structboost.learners.table import Scorer
 from structboost.learners.tree import TreeFamily
 from structboost.learners.tree_table import TreeTable
@@ -54,12 +54,12 @@ class _OfPresentClasses:
 
     schema: ClassVar[Mapping[str, Array]]
 
-    def to_arrays(self) -> dict[str, AnyArray]:
+    def to_arrays(self) -> Arrays:
         """Return the arrays for a model file."""
         return {name: getattr(self, name) for name in self.schema}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_labels: int) -> Self:
+    def from_arrays(cls, arrays: NamedArrays, n_labels: int) -> Self:
         """Build the classifier from arrays of :meth:`to_arrays` that fit the schema.
 
         ValueError if there is no class, or the arrays do not fit one another.
@@ -205,7 +205,7 @@ class JointClassifier(_OfPresentClasses):
         return out
 
 
-def joint_rows(image: DescribedImage, by_group: Mapping[str, AnyArray]) -> SingleArray:
+def joint_rows(image: DescribedImage, by_group: NamedArrays) -> SingleArray:
     """Compute all features of each superpixel, shape (n_superpixels, n_features).
 
     They are the groups of features (histograms as square roots), place, contrast of colours, mean
@@ -336,7 +336,7 @@ class UnaryClassifiers:
         return np.stack(each, axis=1)
 
 
-def rows_by_group(image: DescribedImage, codebook: SingleArray | None) -> dict[str, AnyArray]:
+def rows_by_group(image: DescribedImage, codebook: SingleArray | None) -> Arrays:
     """Return the features of superpixels by group, those of the user alone without a codebook."""
     if codebook is None:
         return {ALL: image.features[OWN]}

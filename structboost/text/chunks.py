@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structboost._typing import Examples
 from structboost.faces.forms import is_missing_tag
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags, converted, is_chunk_tag
 from structboost.validation import check_sequence, checked_choice, shown
@@ -70,7 +71,7 @@ def list_chunks(tags: Sequence[str]) -> list[Chunk]:
     return [Chunk(*chunk) for chunk in zip(*(of.tolist() for of in columns), strict=True)]
 
 
-def convert_tags(tags: Sequence[Any], to: str) -> list[list[str]]:
+def convert_tags(tags: Examples, to: str) -> list[list[str]]:
     """Convert tags to another scheme.
 
     Chunks are read as ``conlleval`` reads them, whatever the scheme.
@@ -187,7 +188,7 @@ class ChunkScores:
         return "\n".join([*lines, "", f"accuracy of the tags: {self.accuracy:.4f}"])
 
 
-def chunk_scores(y_true: Sequence[Any], y_pred: Sequence[Any]) -> ChunkScores:
+def chunk_scores(y_true: Examples, y_pred: Examples) -> ChunkScores:
     """Return precision, recall and F1 of chunks, as ``conlleval`` counts them.
 
     A predicted chunk is correct if a true one has the same tokens and the same kind.  Chunks begin
@@ -302,7 +303,7 @@ class ChunkScorer:
     def __post_init__(self) -> None:
         checked_choice(self.metric, "metric", METRICS)
 
-    def __call__(self, estimator: Any, X: Sequence[Any], y: Sequence[Any]) -> float:
+    def __call__(self, estimator: Any, X: Examples, y: Examples) -> float:
         """Return the score of the predictions of a tagger.
 
         Parameters

@@ -32,6 +32,8 @@ _COUNTS = np.array([1.0, 2.0, 4.0, 8.0, 32.0])
 _FRACTIONS = np.array([0.05, 0.35, 0.65, 0.95])
 
 
+# Features of a token, by their names.
+Token = dict[str, Any]
 # For each lower-cased word, its numbers of occurrences in a text, inside its sentences, and there
 # with a capital.  The first word of a sentence is not inside it, because its capital is no hint.
 WordCounts = dict[str, tuple[int, int, int]]
@@ -203,7 +205,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         self._parameters = self.get_params()
         return self
 
-    def transform(self, X: Examples) -> list[list[dict[str, Any]]]:
+    def transform(self, X: Examples) -> list[list[Token]]:
         """Return the features of all tokens.
 
         The words of ``X`` are counted with those of training.  If ``X`` is the text of training, as
@@ -287,14 +289,14 @@ class TokenFeatures(  # type: ignore[call-arg]
         words: list[str],
         columns: dict[str, list[str]],
         counts: WordCounts,
-        of_word: Callable[[str, int], dict[str, Any]],
-    ) -> list[dict[str, Any]]:
+        of_word: Callable[[str, int], Token],
+    ) -> list[Token]:
         n, low, high = len(words), -self.window, self.window + 1
         places = [0, *(k for k in range(low, high) if k)]
         near = [k for k in places if abs(k) <= 1]
-        tokens: list[dict[str, Any]] = []
+        tokens: list[Token] = []
         for t in range(n):
-            token: dict[str, Any] = {}
+            token: Token = {}
             for k in places:
                 if 0 <= t + k < n:
                     token.update(of_word(words[t + k], k))
@@ -350,10 +352,10 @@ class TokenFeatures(  # type: ignore[call-arg]
         return words, columns
 
 
-def _features_of_word(word: str, k: int) -> dict[str, Any]:
+def _features_of_word(word: str, k: int) -> Token:
     """Return the features of a word at a place."""
     lower = word.lower()
-    features: dict[str, Any] = {f"word[{k}]": lower}
+    features: Token = {f"word[{k}]": lower}
     if k == 0:
         for n in range(1, min(_LONGEST, len(lower)) + 1):
             features[f"prefix[{n}]"], features[f"suffix[{n}]"] = lower[:n], lower[-n:]
@@ -387,7 +389,7 @@ def shape_of(word: str) -> str:
 
 
 def _add_span(
-    tokens: list[dict[str, Any]], name: str, values: list[str], place: int, first: int, size: int
+    tokens: list[Token], name: str, values: list[str], place: int, first: int, size: int
 ) -> None:
     """Add the values of a column in a span around each token, the first of which has a place."""
     end = first + size

@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import (
-    AnyArray,
     BoolArray,
     Examples,
     Facts,
@@ -30,6 +29,7 @@ from structboost.faces.tokens import tag_indices
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
+    Arrays,
     DamagedFileError,
     LoadedFromFile,
     Part,
@@ -39,6 +39,7 @@ from structboost.files.archive import (
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import cross_fit
+from structboost.text.token_features import Token
 from structboost.validation import (
     checked_weights,
     group_indices,
@@ -142,7 +143,7 @@ def fractions(weights: FloatArray, rows: IntArray) -> FloatArray:
 
 def with_tags(
     X: Examples, name: str, means: FloatArray, classes: Sequence[Any]
-) -> list[list[dict[str, Any]]]:
+) -> list[list[Token]]:
     """Return the tokens with the likely tags of their words elsewhere as further features.
 
     Parameters
@@ -160,7 +161,7 @@ def with_tags(
     bins = np.searchsorted(_BOUNDS, means, side="right")
     bins[np.isnan(means)] = 0
     bounds = [f"{bound:g}" for bound in _BOUNDS]
-    features: list[dict[str, Any]] = [{} for _ in range(len(means))]
+    features: list[Token] = [{} for _ in range(len(means))]
     for row, tag in zip(*(index.tolist() for index in np.nonzero(bins)), strict=True):
         features[row][names[tag]] = bounds[bins[row, tag] - 1]
     rows = iter(features)
@@ -228,7 +229,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
     def fit(
         self,
         X: Examples,
-        y: Sequence[Any],
+        y: Examples,
         sample_weight: Any = None,
         documents: Any = None,
     ) -> Self:
@@ -360,7 +361,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
     def score(
         self,
         X: Examples,
-        y: Sequence[Any],
+        y: Examples,
         sample_weight: Any = None,
         documents: Any = None,
     ) -> float:
@@ -391,7 +392,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
     @override
     def save(self, path: PathName) -> None:
         check_is_fitted(self)
-        arrays: dict[str, AnyArray] = {}
+        arrays: Arrays = {}
         with TemporaryDirectory() as folder:
             for name in _STAGES:
                 tagger = getattr(self, f"{name}_")
@@ -447,7 +448,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         runs = np.arange(n_documents, dtype=np.int64) * int(self.folds) // n_documents
         return np.asarray(runs[of_documents])
 
-    def _inputs(self, X: Examples, documents: Any) -> list[list[dict[str, Any]]]:
+    def _inputs(self, X: Examples, documents: Any) -> list[list[Token]]:
         """Return the tokens with the features of the second stage."""
         check_is_fitted(self)
         X, words, lengths = read_tokens(X, self._word)
@@ -468,7 +469,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         probabilities: FloatArray,
         lexicon: FloatArray,
         documents: IntArray | None,
-    ) -> list[list[dict[str, Any]]]:
+    ) -> list[list[Token]]:
         """Return the tokens with the tags of their words nearby and in training."""
         means = nearby_means(words, lengths, probabilities, documents)
         tags = self.classes_.tolist()

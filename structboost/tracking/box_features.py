@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, SingleArray
 from structboost.runtime.compiled import compiled
-from structboost.vision.images import Pixels, as_grey, as_rgb, resized, slopes
+from structboost.vision.images import Pixels, Shape, as_grey, as_rgb, resized, slopes
 
 # Colours are looked up in a cube of 32 levels per channel.
 _LEVELS = 32
@@ -149,7 +149,7 @@ def frame_planes(
     return Planes(sums, (left, top), (size[0] / (right - left), size[1] / (bottom - top)))
 
 
-def part_of(shape: tuple[int, ...], near: FloatArray, far: FloatArray) -> list[int]:
+def part_of(shape: Shape, near: FloatArray, far: FloatArray) -> list[int]:
     """Return the left, top, right and bottom pixel of a part of a frame of a shape, cut to it."""
     first, last = np.maximum(np.floor(near), 0), np.minimum(np.ceil(far), shape[1::-1])
     corners: list[int] = np.concatenate((first, last)).astype(int).tolist()

@@ -43,7 +43,7 @@ from structboost.tracking.object_search import (
 )
 from structboost.tracking.online_learner import StructBoostLearner
 from structboost.validation import checked_numbers, checked_seed
-from structboost.vision.images import Pixels, checked_image
+from structboost.vision.images import Pixels, Shape, checked_image
 
 _N_COLOURS = 16
 _N_BOXES = 200  # learned from per frame
@@ -379,7 +379,7 @@ class BoxTracker(Described):
             is_near = bool(distance <= _LOST_RADIUS * size_of(self.box))
             self._recognition.propose(match, seen, is_near=is_near)
 
-    def _add(self, planes: Planes, box: FloatArray, shape: tuple[int, ...], *, first: bool) -> None:
+    def _add(self, planes: Planes, box: FloatArray, shape: Shape, *, first: bool) -> None:
         boxes = training_boxes(box, _N_BOXES, _TRAINING_RADIUS, shape, self._random)
         self.learner.add(box_features(planes, boxes), boxes, first=first)
 
@@ -450,7 +450,7 @@ def _reach(box: FloatArray, radius: float) -> FloatArray:
     return _MARGIN * box[2:] + radius * size_of(box)
 
 
-def _inside(box: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+def _inside(box: FloatArray, shape: Shape) -> FloatArray:
     """Move the centre of the box into the frame and shrink the box to the frame's size."""
     height, width = shape[:2]
     centre = np.clip(centre_of(box), 0.0, [width - 1, height - 1])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from importlib.metadata import version
@@ -68,7 +68,7 @@ def _box(text: str) -> FloatArray:
     return np.array(text.split(","), np.float64).reshape(4)
 
 
-def run(options: argparse.Namespace) -> bool:
+def run(options: Namespace) -> bool:
     """Track and return whether all frames were read.
 
     ValueError or OSError if the input is bad or an output cannot be written.  KeyboardInterrupt
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> bool:
     return error is None
 
 
-def _track(options: argparse.Namespace, truths: Sequence[FloatArray]) -> list[TrackedFrames]:
+def _track(options: Namespace, truths: Sequence[FloatArray]) -> list[TrackedFrames]:
     """Track, and write the video."""
     source = open_frames(options.source)
 
@@ -147,7 +147,7 @@ def _frames_per_second(tracks: Sequence[TrackedFrames]) -> float:
 
 
 def _write(
-    options: argparse.Namespace, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
+    options: Namespace, tracks: Sequence[TrackedFrames], truths: Sequence[FloatArray]
 ) -> None:
     """Write the table and the summary, and print what was measured."""
     frames = [_rows(tracked) for tracked in tracks]

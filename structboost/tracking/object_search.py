@@ -24,7 +24,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.inference.boxes import boxes_around, overlaps
 from structboost.tracking.box_features import ColourPalette, Planes, frame_planes, part_of
-from structboost.vision.images import Pixels, as_grey
+from structboost.vision.images import Pixels, Shape, as_grey
 
 # Scores of boxes by planes of the frame.
 Scores = Callable[[Planes, FloatArray], FloatArray]
@@ -69,7 +69,7 @@ def best_box(
     planes: Planes,
     box: FloatArray,
     radius: float,
-    shape: tuple[int, ...],
+    shape: Shape,
     expected: FloatArray | None,
 ) -> BoxMatch:
     """Find the best place within ``radius`` pixels of ``box`` in an image.
@@ -122,7 +122,7 @@ def training_boxes(
     box: FloatArray,
     n_boxes: int,
     radius: float,
-    image_shape: tuple[int, ...],
+    image_shape: Shape,
     random: np.random.RandomState,
 ) -> FloatArray:
     """Draw random boxes around the object, which comes first, shape (n_boxes, 4).

@@ -23,6 +23,7 @@ from structboost.validation import check_unmasked, shown
 Pixels = ByteArray
 Photograph = ByteArray
 Mask = ByteArray
+Shape = tuple[int, ...]
 
 VOID = 255
 IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -127,9 +128,7 @@ def photograph(image: Any, name: str) -> Photograph:
     return as_rgb(checked_image(image, name))
 
 
-def check_one_size(
-    image: str, image_shape: tuple[int, ...], mask: str, mask_shape: tuple[int, ...]
-) -> None:
+def check_one_size(image: str, image_shape: Shape, mask: str, mask_shape: Shape) -> None:
     """Raise ValueError unless an image and its mask or scribbles are of one size."""
     (height, width), shape = image_shape[:2], mask_shape[:2]
     if shape != (height, width):
@@ -285,7 +284,7 @@ def shrink_to(pixels: Photograph, longest: int) -> Photograph:
     return resized(pixels, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
-def resized_mask(mask: AnyArray, shape: tuple[int, ...]) -> AnyArray:
+def resized_mask(mask: AnyArray, shape: Shape) -> AnyArray:
     """Resize a mask by nearest neighbours."""
     if mask.shape == shape:
         return mask
