@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from structboost import MulticlassTask, StructBoost, faces
 from structboost.decisions import Knapsack
 from structboost.errors import InterruptedFitWarning
-from structboost.learners.active_feature import active_features
+from structboost.learners.feature import active_features
 from structboost.learners.registry import FAMILIES
 from structboost.objectives.base import FORMULATIONS
 from structboost.progress import ProgressLine

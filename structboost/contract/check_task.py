@@ -110,7 +110,12 @@ def check_task(
         If some outputs were left out.  Small examples, whose outputs are all tried, are the
         stricter test.
     """
-    _check_arguments(task, X, Y, outputs)
+    check_is_task(task)
+    check_examples(X, Y)
+    if outputs is not None and len(outputs) != len(X):
+        raise TaskError(
+            f"outputs has {len(outputs)} entries for {len(X)} examples; give one for each."
+        )
     checked_whole_number(max_outputs, "max_outputs")
     random = np.random.default_rng(random_state)
     examples = np.sort(random.permutation(len(Y))[:_MAX_EXAMPLES])
@@ -129,16 +134,6 @@ def check_task(
             f"X[{examples[checker.sampled[0]]}], the argmax was compared with a sample of the "
             "outputs only, the first ones. Give smaller examples, or raise max_outputs.",
             SampledOutputsWarning,
-        )
-
-
-def _check_arguments(task: Any, X: Any, Y: Any, outputs: Any) -> None:
-    """Raise TaskError if types, lengths or declared kinds are wrong."""
-    check_is_task(task)
-    check_examples(X, Y)
-    if outputs is not None and len(outputs) != len(X):
-        raise TaskError(
-            f"outputs has {len(outputs)} entries for {len(X)} examples; give one for each."
         )
 
 

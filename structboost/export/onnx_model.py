@@ -24,8 +24,8 @@ from structboost.faces.columns import ColumnEncoding
 from structboost.faces.linear import StructuredSVMClassifier
 from structboost.faces.multi_label import StructBoostMultiLabelClassifier
 from structboost.faces.tables import TableFace
-from structboost.learners.active_feature import ActiveFeatureScores
 from structboost.learners.binning import SetColumns
+from structboost.learners.feature import ActiveFeatureScores
 from structboost.learners.linear import HyperplaneTable
 from structboost.learners.table import LookupTable, SumOfScorers, WeightedLearners
 from structboost.learners.tree_table import WeightedTrees, single_thresholds

@@ -41,7 +41,7 @@ from structboost.faces.tokens import (
     tag_indices,
 )
 from structboost.files.archive import DamagedFileError, finite_number
-from structboost.learners.active_feature import ActiveFeatureFamily
+from structboost.learners.feature import ActiveFeatureFamily
 from structboost.learners.registry import WeakLearners
 from structboost.linear.chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores

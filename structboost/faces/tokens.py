@@ -15,7 +15,7 @@ from structboost.faces.base import saved_indices, saved_names
 from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags, numbers_of
 from structboost.faces.token_names import TokenNames, TokenTable, canonical
 from structboost.files.archive import finite_number, whole_number
-from structboost.learners.active_feature import active_features
+from structboost.learners.feature import active_features
 from structboost.tasks.chain import Stretch
 from structboost.validation import checked_list, first_unusable, shown
 
@@ -35,7 +35,7 @@ class TokenReader:
         Number of features of a token.
     is_active : bool
         Whether rows hold the indices of active features
-        (:func:`structboost.learners.active_feature.active_features`) instead of values.  Features
+        (:func:`structboost.learners.feature.active_features`) instead of values.  Features
         with other values than 0 and 1 are columns of vectors beside these rows.
     vector_columns : ndarray of int64, optional
         Indices of the features that are columns of vectors, by default none.

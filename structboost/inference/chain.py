@@ -131,8 +131,10 @@ Sequences = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]
 
 def best_tags(sequences: Sequences) -> tuple[IntArray, int]:
     """Return the best tags of all sequences, and the first without allowed tags, or -1."""
-    tags = np.empty(len(sequences[0]), np.int64)
-    return tags, best_sequences(*sequences, tags, *space_of_search(sequences[0], sequences[3]))
+    n_tokens, n_tags = sequences[0].shape
+    tags, best = np.empty(n_tokens, np.int64), np.empty((longest(sequences[3]), n_tags))
+    ends = np.empty((2, n_tags)) if n_tags >= MANY_TAGS else None
+    return tags, best_sequences(*sequences, tags, best, np.empty((n_tags, n_tags)), ends)
 
 
 def sums_of_tags(sequences: Sequences) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -172,8 +174,9 @@ def best_sequences(
         Row of the steps of each sequence.
     tags : ndarray of int64, shape (n_tokens,)
         Filled with the tags.
-    best, pairs, ends
-        Result of :func:`space_of_search`.
+    best, pairs, ends : ndarray, shapes (n_longest, n_tags), (n_tags, n_tags) and (2, n_tags)
+        Work arrays for scores by token and tag, for scores of pairs, and for the most and the least
+        of a tag and a next one, None where these are not worth their time.
 
     Returns
     -------
@@ -240,22 +243,6 @@ def best_sequences(
             tag = before
         tags[first] = tag
     return -1
-
-
-def space_of_search(
-    emissions: FloatArray, starts: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray | None]:
-    """Allocate what :func:`best_sequences` of these sequences works in.
-
-    Scores by token and tag, scores of pairs, and the most and the least of a tag and a next one,
-    where they are worth their time.
-    """
-    n_tags = emissions.shape[1]
-    return (
-        np.empty((longest(starts), n_tags)),
-        np.empty((n_tags, n_tags)),
-        np.empty((2, n_tags)) if n_tags >= MANY_TAGS else None,
-    )
 
 
 def longest(starts: IntArray) -> int:

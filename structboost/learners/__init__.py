@@ -4,10 +4,9 @@ import lazy_loader
 
 # Names are imported when they are first used.  ``__init__.pyi`` has the same for type checkers.
 _NAMES = {
-    "active_feature": ["ActiveFeatureFamily", "active_features"],
     "base": ["Candidate", "Column", "WeakLearnerFamily"],
     "contributions": ["Contributions"],
-    "feature": ["FeatureFamily"],
+    "feature": ["ActiveFeatureFamily", "FeatureFamily", "active_features"],
     "label_augmented": ["LabelAugmented"],
     "linear": ["LDAFamily", "PerceptronFamily", "SVMFamily"],
     "linear_function": ["LinearFunctionFamily"],

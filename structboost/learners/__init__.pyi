@@ -1,12 +1,12 @@
 """Public names, and where each is defined, for type checkers."""
 
-from .active_feature import ActiveFeatureFamily as ActiveFeatureFamily
-from .active_feature import active_features as active_features
 from .base import Candidate as Candidate
 from .base import Column as Column
 from .base import WeakLearnerFamily as WeakLearnerFamily
 from .contributions import Contributions as Contributions
+from .feature import ActiveFeatureFamily as ActiveFeatureFamily
 from .feature import FeatureFamily as FeatureFamily
+from .feature import active_features as active_features
 from .label_augmented import LabelAugmented as LabelAugmented
 from .linear import LDAFamily as LDAFamily
 from .linear import PerceptronFamily as PerceptronFamily

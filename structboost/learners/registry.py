@@ -31,7 +31,7 @@ FAMILIES = Registry(
         "svm": f"{_BASE}.linear:SVMFamily",
         "lda": f"{_BASE}.linear:LDAFamily",
         "feature": f"{_BASE}.feature:FeatureFamily",
-        "active_feature": f"{_BASE}.active_feature:ActiveFeatureFamily",
+        "active_feature": f"{_BASE}.feature:ActiveFeatureFamily",
         "linear": f"{_BASE}.linear_function:LinearFunctionFamily",
     },
 )
@@ -56,7 +56,7 @@ _TABLES = Registry(
         "svm": f"{_BASE}.linear:HyperplaneTable",
         "lda": f"{_BASE}.linear:HyperplaneTable",
         "feature": f"{_BASE}.feature:FeatureTable",
-        "active_feature": f"{_BASE}.active_feature:ActiveFeatureTable",
+        "active_feature": f"{_BASE}.feature:ActiveFeatureTable",
         "linear": f"{_BASE}.linear_function:LinearFunctionTable",
         # Patches need the shape of the images, and are made by hand: partial(PatchFamily, ...).
         "patch": f"{_BASE}.patch:PatchTable",

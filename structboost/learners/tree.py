@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from numbers import Integral
@@ -494,8 +494,7 @@ class TreeFamily(WeakLearnerFamily):
         edges = (leaves * weights).sum(axis=1)
         trees = self._trees(nodes, leaves)
         self._drawn_leaves = {(tree, c): of_drawn[c] for c, tree in enumerate(trees)}
-        candidates = map(Candidate, trees, range(n_channels), edges.tolist())
-        return sorted(candidates, key=lambda candidate: -candidate.edge)
+        return _by_edge(trees, edges.tolist())
 
     @override
     def growth(self, n_rounds: int, n_channels: int) -> Growth | None:
@@ -529,13 +528,7 @@ class TreeFamily(WeakLearnerFamily):
         sets = None if growth.sets is None else growth.sets[: n_rounds * n_channels]
         nodes = np.concatenate(features[:n_rounds]), np.concatenate(bins[:n_rounds]), sets
         trees = iter(self._trees(nodes, np.concatenate(leaves)))
-        return [
-            sorted(
-                map(Candidate, islice(trees, n_channels), range(n_channels), of_round),
-                key=lambda candidate: -candidate.edge,
-            )
-            for of_round in edges.tolist()
-        ]
+        return [_by_edge(islice(trees, n_channels), of_round) for of_round in edges.tolist()]
 
     @override
     def left_out(self) -> BoolArray | None:
@@ -679,3 +672,9 @@ class TreeFamily(WeakLearnerFamily):
         out = np.empty((len(learners), self.binned.n_rows), np.int16)
         fill_leaf_indices(self.binned.codes, *self._nodes(learners), out)
         return out
+
+
+def _by_edge(trees: Iterable[Tree], edges: Sequence[float]) -> list[Candidate]:
+    """Return the trees of the channels as candidates, best first."""
+    candidates = map(Candidate, trees, range(len(edges)), edges)
+    return sorted(candidates, key=lambda candidate: -candidate.edge)

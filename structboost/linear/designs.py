@@ -16,7 +16,7 @@ from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import Kinds, PartKind, StackedParts
 from structboost.contract.task import Task
 from structboost.errors import TaskError
-from structboost.learners.active_feature import ActiveFeatureFamily, ActiveFeatureTable
+from structboost.learners.feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
 from structboost.model.ensemble import Ensemble, KindEnsemble

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from structboost.learners import ActiveFeatureFamily, active_features
-from structboost.learners.active_feature import ActiveFeatureTable
+from structboost.learners.feature import ActiveFeatureTable
 
 
 def test_new_rows_may_have_features_that_training_did_not():
