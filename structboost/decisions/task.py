@@ -263,8 +263,10 @@ def _first_better(
     lead = _sign(problem) * np.einsum("ij,ij->i", costs, others - decisions)
     sizes = np.einsum("ij,ij->i", np.abs(costs), np.abs(others) + np.abs(decisions))
     is_better = lead > _SOLVER_SLIP * (1.0 + sizes)
+    if not is_better.any():
+        return 0, 0.0
     i = int(np.argmax(is_better))
-    return i, float(lead[i]) if is_better[i] else 0.0
+    return i, float(lead[i])
 
 
 def _sign(problem: DecisionProblem) -> float:

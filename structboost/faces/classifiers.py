@@ -293,6 +293,23 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         """
         return self._probabilities(self.decision_function(X))
 
+    @available_if(lambda self: self._check_probabilities())
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Return the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Samples with the columns of training.
+
+        Returns
+        -------
+        logarithms : ndarray, shape (n_samples, n_classes)
+            In the order of ``classes_``, minus infinity for a probability of 0.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def _probabilities(self, scores: FloatArray) -> FloatArray:
         """Return probabilities for a result of :meth:`decision_function`."""
         if len(self.classes_) == 1:

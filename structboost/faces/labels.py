@@ -107,7 +107,7 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
             f"y[{missing}] is {shown(flat[missing])}; give every sample {wanted}, or leave it out."
         )
     items = y if isinstance(y, list | tuple) and labels.ndim == 1 else flat
-    return _checked_sort(flat, items).reshape(labels.shape)
+    return _checked_sort(flat, items, wanted).reshape(labels.shape)
 
 
 def score(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -198,7 +198,7 @@ def _array(y: Any) -> AnyArray:
     return labels.astype(object) if labels.dtype.kind == "T" else labels
 
 
-def _checked_sort(labels: AnyArray, items: Any) -> AnyArray:
+def _checked_sort(labels: AnyArray, items: Any, wanted: str) -> AnyArray:
     """Return labels in a type of numpy that keeps their values, which ``items`` are, too."""
     kind, is_array = labels.dtype.kind, isinstance(items, np.ndarray)
     if kind in "biu" or (kind in "fcU" and is_array):
@@ -220,11 +220,12 @@ def _checked_sort(labels: AnyArray, items: Any) -> AnyArray:
         is_cut = kind == "U" and any(label.endswith("\0") for label in entries)
         return entries if is_cut else labels
     plain = np.array(entries.tolist())
+    more = ", or strings" if wanted == "a label" else ""
     for i, label in enumerate(entries if plain.dtype.kind in "fO" else ()):
         if isinstance(label, int | np.integer) and abs(int(label)) > 2**53:
             raise ValueError(
                 f"y[{i}] is {shown(label)}, and floats cannot hold all whole numbers beyond 2**53 "
-                "without rounding; give smaller ones, or strings."
+                f"without rounding; give smaller ones{more}."
             )
     return plain
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
-from structboost.errors import TaskError, on_example
+from structboost.errors import TaskError, on_example, warn_user
 from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import label_vector
 from structboost.faces.objectives import (
@@ -150,6 +150,12 @@ class StructBoostRanker(TableFace):
         check_relevance(y)
         X, y, columns, recipe = self._read(X, y, recipe, y_numeric=True)
         ids = _query_ids(len(y), qid, group)
+        if ids is None:
+            warn_user(
+                f"qid is None, so the {len(y)} samples are one query, whose pairs all count; give "
+                f"the query of each sample, or group=[{len(y)}] if they are one.",
+                UserWarning,
+            )
         queries = _split_queries(y, ids)
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
         counted = np.flatnonzero(of_queries > 0)

@@ -350,6 +350,17 @@ def log_sum_exp(values: FloatArray) -> float:
     return float(largest + np.log(total))
 
 
+@compiled
+def to_fractions(logarithms: FloatArray) -> None:
+    """Replace logarithms by the fractions of their sum that their exponentials are."""
+    largest, total = logarithms.max(), 0.0
+    for k in range(len(logarithms)):
+        logarithms[k] = np.exp(logarithms[k] - largest)
+        total += logarithms[k]
+    for k in range(len(logarithms)):
+        logarithms[k] /= total
+
+
 # Beyond these, products may have lost what counts: logarithms are taken.
 _SMALLEST = 1e-250
 _LARGEST = 1e250
@@ -568,15 +579,18 @@ def _by_logarithms(
                 backward[j] = log_sum_exp(values)
         for j in range(n_tags):
             values[j] = forward[t, j] + backward[j]
-        # It equals log_sum up to rounding; with log_sum, probabilities of large scores exceed 1.
-        of_token = log_sum_exp(values)
+        # Not minus log_sum, beside which the logarithm of a few tags is lost where scores are huge.
+        to_fractions(values)
         for j in range(n_tags):
-            of_tags[first + t, j] = np.exp(forward[t, j] + backward[j] - of_token)
-            if t < n - 1:
+            of_tags[first + t, j] = values[j]
+        for j in range(n_tags if t < n - 1 else 0):
+            if of_tags[first + t, j] > 0.0:
                 for k in range(n_tags):
                     at = j * n_tags + k
-                    after = arrived[k] + transitions[row, at] + allowed[at]
-                    of_pairs[row, at] += np.exp(forward[t, j] + after - of_token)
+                    values[k] = arrived[k] + transitions[row, at] + allowed[at]
+                to_fractions(values)
+                for k in range(n_tags):
+                    of_pairs[row, j * n_tags + k] += of_tags[first + t, j] * values[k]
         for k in range(n_tags):
             arrived[k] = backward[k] + emissions[first + t, k]
     return float(log_sum)

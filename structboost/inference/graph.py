@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from structboost._typing import BoolArray, FloatArray, IntArray
 from structboost.errors import TooManyOutputsError
 from structboost.inference.arguments import check_sum, node_pairs, real_array
-from structboost.inference.chain import log_sum_exp
+from structboost.inference.chain import log_sum_exp, to_fractions
 from structboost.inference.superpixel_crf import least_energy_labels
 from structboost.runtime.compiled import compiled
 
@@ -389,23 +389,25 @@ def _sum_labellings(
     """Fill the probabilities and the sums."""
     order, up = forests
     of_nodes, of_edges, log_sums = sums
-    # Scores of nodes with all that is below them, and what each sends upwards.
-    below, messages = graphs[0].copy(), np.empty(graphs[0].shape)
+    # Scores of nodes with all that is below them.
+    below = graphs[0].copy()
     for v in order[::-1]:
         if up[v] < 0:
             log_sums[owners[v]] += log_sum_exp(below[v])
             continue
         above, table = _beside(v, up[v], graphs)
         for a in range(len(table)):
-            messages[v, a] = log_sum_exp(below[v] + table[a])
-            below[above, a] += messages[v, a]
+            below[above, a] += log_sum_exp(below[v] + table[a])
     for v in order:
         e = up[v]
         if e < 0:
-            of_nodes[v] = np.exp(below[v] - log_sum_exp(below[v]))
+            of_nodes[v] = below[v]
+            to_fractions(of_nodes[v])
             continue
         above, table = _beside(v, e, graphs)
-        both = np.exp(below[v] + table - messages[v].reshape(-1, 1))
-        both *= of_nodes[above].reshape(-1, 1)
+        both = below[v] + table
+        for a in range(len(both)):
+            to_fractions(both[a])
+            both[a] *= of_nodes[above, a]
         of_nodes[v] = both.sum(axis=0)
         of_edges[e] = both if graphs[1][e, 0] == above else both.T

@@ -82,6 +82,8 @@ def probabilities(face):
     p = np.asarray(face.call(model.predict_proba, face.examples.X))
     if not ((p >= 0) & (p <= 1)).all() or not np.allclose(p.sum(axis=1), 1.0):
         yield "predict_proba returns rows that do not sum to 1"
+    if not np.allclose(np.exp(face.call(model.predict_log_proba, face.examples.X)), p):
+        yield "predict_log_proba returns other probabilities"
     best = np.asarray(model.classes_)[p.argmax(axis=1)]
     if not same(best, face.call(model.predict, face.examples.X)):
         yield "predict is not the class of the largest probability"

@@ -465,6 +465,7 @@ def test_spared_solves_end_where_the_trainer_gives_up():
     model = PredictThenOptimize(
         ROUTES, C=100.0, weak_learner="stump", max_rounds=2, spare_solves=True
     )
+    assert model.fit(x[:1], costs[:1]).predict(x[:1]).shape == costs[:1].shape
     with pytest.warns(ConvergenceWarning, match="exact solves, above tol = 0.01; raise tol or max"):
         model.fit(x, costs)
     last = model.passes_[-1]

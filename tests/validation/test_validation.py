@@ -264,6 +264,7 @@ RELEVANCE = {
     "strings": (np.where(y > 0, "high", "low"), "holds <U4, such as 'low'"),
     "numeric strings": (np.array(["9", "10", "11"])[y], "holds <U2, such as '9'"),
     "objects": (np.array(["9", "10", "11"])[y].astype(object), "holds object, such as '9'"),
+    "numbers beyond floats": ([0.5, 2**70] * 15, "holds object, such as 0.5|give smaller ones.$"),
     "numbers as objects": (y.astype(object), "holds object, such as 0"),
     "None": (np.where(y > 0, 1, None), "holds object, such as None|is None; give every sample"),
     "dates": (y.astype("datetime64[D]"), "holds datetime64.*"),
@@ -275,7 +276,8 @@ RELEVANCE = {
 def test_relevance_that_is_no_numbers_is_refused(kind):
     relevance, message = RELEVANCE[kind]
     if kind == "numbers as objects":  # which the ranker reads as numbers
-        assert StructBoostRanker(max_iter=2).fit(X, relevance).score(X, relevance) > 0.5
+        with pytest.warns(UserWarning, match="qid is None, so the 30 samples are one query"):
+            assert StructBoostRanker(max_iter=2).fit(X, relevance).score(X, relevance) > 0.5
     else:
         refused(rf"{message}|of type date", StructBoostRanker().fit, X, relevance)
     for make in (StructBoost, StructuredSVM):
