@@ -16,10 +16,11 @@ AnyArray = NDArray[Any]
 SingleArray = NDArray[np.float32]
 ShortArray = NDArray[np.int32]
 ByteArray = NDArray[np.uint8]
-# Codes of -1, 0 and 1, sets as bits, and the leaf of each row.
+# Codes of -1, 0 and 1, sets as bits, the leaf of each row, and rows of a block.
 SignArray = NDArray[np.int8]
 WordArray = NDArray[np.uint64]
 LeafArray = NDArray[np.int16]
+RowArray = NDArray[np.uint16]
 # The lowest and the highest value.
 Range = tuple[float, float]
 # Inputs or outputs of examples, one of each.

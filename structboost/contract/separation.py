@@ -141,7 +141,7 @@ class KeptListings:
 
 
 def listed_batch(
-    task: Any, X: Sequence[Any], scores: StackedParts, cache: KeptListings | None = None
+    task: Any, X: Examples, scores: StackedParts, cache: KeptListings | None = None
 ) -> Marginals:
     """Return the marginals of all examples, with a cache of outputs for further calls."""
     listings = cache or KeptListings()

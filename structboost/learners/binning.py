@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, BoolArray, ByteArray, FloatArray, IntArray, WordArray
+from structboost._typing import (
+    AnyArray,
+    BoolArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    RowArray,
+    WordArray,
+)
 from structboost.errors import TaskError
 from structboost.runtime.blocks import blocks_of_rows
 from structboost.runtime.compiled import compiled
@@ -201,7 +209,7 @@ class RareRows(NamedTuple):
 
     common: IntArray
     indptr: IntArray
-    rows: NDArray[np.uint16]
+    rows: RowArray
     codes: AnyArray
 
 

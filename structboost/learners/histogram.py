@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, ShortArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, RowArray, ShortArray
 from structboost.learners.base import ROUNDING
 from structboost.learners.binning import BinnedFeatures
 from structboost.runtime.blocks import add_to_tree, close_tree, tree_depth, tree_sum
@@ -154,7 +153,7 @@ def _add_block_totals(
 @compiled
 def _fill_histograms(
     binned: tuple[AnyArray, IntArray, IntArray],
-    rare: tuple[IntArray, IntArray, NDArray[np.uint16], AnyArray],
+    rare: tuple[IntArray, IntArray, RowArray, AnyArray],
     rows_by_block: tuple[IntArray, IntArray],
     duals: FloatArray,
     block_totals: FloatArray,

@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import (
@@ -26,6 +25,7 @@ from structboost._typing import (
     FloatArray,
     IntArray,
     Range,
+    RowArray,
     SingleArray,
     override,
 )
@@ -424,7 +424,7 @@ def _matrix(functions: Sequence[LinearFunction], width: int) -> FloatArray:
 @compiled
 def _add_measured_rows(
     features: FloatArray,
-    parts: NDArray[np.uint16],
+    parts: RowArray,
     codes: ByteArray,
     levels: FloatArray,
     indptr: IntArray,

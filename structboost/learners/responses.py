@@ -22,10 +22,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, override
+from structboost._typing import (
+    AnyArray,
+    ByteArray,
+    FloatArray,
+    IntArray,
+    RowArray,
+    ShortArray,
+    override,
+)
 from structboost.contract.parts import SparseFeature
 from structboost.errors import TaskError
 from structboost.runtime.compiled import compiled
@@ -53,7 +60,7 @@ class BlockMeasure(NamedTuple):
         Entries of channel c are ``indptr[c]:indptr[c + 1]``.
     """
 
-    parts: NDArray[np.uint16]
+    parts: RowArray
     codes: ByteArray
     levels: FloatArray
     indptr: IntArray
@@ -81,7 +88,7 @@ def block_measure(
 
 @compiled
 def add_measure(
-    parts: NDArray[np.uint16],
+    parts: RowArray,
     codes: ByteArray,
     levels: FloatArray,
     indptr: IntArray,
@@ -128,7 +135,7 @@ def _group_by_channel(
     outputs: IntArray,
     weights: FloatArray,
     end: IntArray,
-    grouped_parts: NDArray[np.uint16],
+    grouped_parts: RowArray,
     grouped_values: FloatArray,
 ) -> None:
     """Sort the entries by channel, and multiply those of output k by ``weights[k]``.
@@ -462,7 +469,7 @@ def _add_stored_products(
     responses: AnyArray,
     learners: IntArray,
     channels: IntArray,
-    parts: NDArray[np.uint16],
+    parts: RowArray,
     codes: ByteArray,
     levels: FloatArray,
     indptr: IntArray,
@@ -520,7 +527,7 @@ def _add_sparse_products(
     stored: Stored,
     learners: IntArray,
     channels: IntArray,
-    measure: tuple[NDArray[np.uint16], ByteArray, FloatArray, IntArray],
+    measure: tuple[RowArray, ByteArray, FloatArray, IntArray],
     first: int,
     order: IntArray,
     by_row: FloatArray,

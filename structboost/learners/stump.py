@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import (
@@ -23,6 +22,7 @@ from structboost._typing import (
     FloatArray,
     IntArray,
     Range,
+    RowArray,
     WordArray,
     override,
 )
@@ -652,7 +652,7 @@ def _add_stump_products(
     bins: IntArray,
     sides: FloatArray,
     channels: IntArray,
-    measure: tuple[NDArray[np.uint16], ByteArray, FloatArray, IntArray],
+    measure: tuple[RowArray, ByteArray, FloatArray, IntArray],
     first: int,
     out: FloatArray,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structboost._typing import Facts, FloatArray, IntArray, KindArrays, ShortArray, override
+from structboost._typing import (
+    Examples,
+    Facts,
+    FloatArray,
+    IntArray,
+    KindArrays,
+    ShortArray,
+    override,
+)
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import Kinds, PartKind, StackedParts
 from structboost.contract.task import Task
@@ -200,7 +208,7 @@ def designs_of(
     return designs
 
 
-def stacked_without_gaps(task: Task, X: Sequence[Any], active: Collection[str]) -> StackedParts:
+def stacked_without_gaps(task: Task, X: Examples, active: Collection[str]) -> StackedParts:
     """Return the parts of all inputs, after a check that none of their features is missing."""
     stack = stacked(task, X)
     for kind in task.kinds:

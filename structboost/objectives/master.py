@@ -30,6 +30,10 @@ _STEP = 0.5
 _SCALE, _EXPONENT = 1.2, 0.57
 
 
+# Losses of examples at a factor of their scores.
+LossesAt = Callable[[float], FloatArray]
+
+
 class HeldOut(NamedTuple):
     """Responses of the columns of a round on the parts that they were not fitted to.
 
@@ -482,7 +486,7 @@ class LearnsFromHeldOut(Protocol):
     def last_temperature(self) -> Temperature | None:
         """Temperature of the parts left out if the last round looked at them, else None."""
 
-    def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
+    def losses_of_examples(self, examples: IntArray) -> LossesAt:
         """Losses of examples at the current scores.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from structboost.objectives.base import Boosting
 from structboost.objectives.master import (
     Booster,
     HeldOut,
+    LossesAt,
     Temperature,
     damped,
     fitted_temperature,
@@ -290,7 +291,7 @@ class HeldOutBooster(NewtonBooster):
             return None
         return Temperature(self._factor, self.held_out_loss).damped()
 
-    def losses_of_examples(self, examples: IntArray) -> Callable[[float], FloatArray]:
+    def losses_of_examples(self, examples: IntArray) -> LossesAt:
         """Losses of examples at the current scores, as a function of a factor of the scores."""
         return self._losses_at(self._scores, examples)
 
@@ -321,9 +322,7 @@ class HeldOutBooster(NewtonBooster):
         )
 
     @abstractmethod
-    def _losses_at(
-        self, scores: Mapping[str, FloatArray], examples: IntArray
-    ) -> Callable[[float], FloatArray]:
+    def _losses_at(self, scores: Mapping[str, FloatArray], examples: IntArray) -> LossesAt:
         """Losses of these examples as a function of a factor of the scores."""
 
     @override

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +31,7 @@ from structboost.learners.tree_growth import (
 from structboost.objectives.base import Boosting, Problem, SoftmaxLink
 from structboost.objectives.exponential import LARGEST_WEIGHT
 from structboost.objectives.likelihood import Likelihood
-from structboost.objectives.master import Booster
+from structboost.objectives.master import Booster, LossesAt
 from structboost.objectives.newton_steps import TINY, HeldOutBooster, NewtonBooster, NewtonSteps
 from structboost.objectives.pair_margins import PAIR_LINK, PairColumns, PairFormulation
 from structboost.runtime.compiled import compiled
@@ -161,7 +160,7 @@ class StageWiseLikelihoodBooster(HeldOutBooster):
         self._measure()
 
     @override
-    def _losses_at(self, scores: KindArrays, examples: IntArray) -> Callable[[float], FloatArray]:
+    def _losses_at(self, scores: KindArrays, examples: IntArray) -> LossesAt:
         of_classes = 2.0 * (self._code @ scores[self._kind][:, examples])
         of_classes -= of_classes.max(axis=0)
         of_truth = of_classes[self._labels[examples], np.arange(len(examples))]
@@ -417,7 +416,7 @@ class StageWiseRandomFieldBooster(HeldOutBooster):
         self._measure()
 
     @override
-    def _losses_at(self, scores: KindArrays, examples: IntArray) -> Callable[[float], FloatArray]:
+    def _losses_at(self, scores: KindArrays, examples: IntArray) -> LossesAt:
         by_part = {kind: np.ascontiguousarray(of_kind.T) for kind, of_kind in scores.items()}
 
         def losses(factor: float) -> FloatArray:

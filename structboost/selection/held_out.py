@@ -26,7 +26,7 @@ from structboost.errors import TaskError, examples_numbered
 from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.base import Problem
 from structboost.objectives.likelihood import Likelihood, log_losses
-from structboost.objectives.master import Temperature, fitted_temperature
+from structboost.objectives.master import LossesAt, Temperature, fitted_temperature
 from structboost.selection.folds import Fold
 from structboost.validation import shown
 
@@ -481,9 +481,7 @@ def measured_model(
     return measured if score is None else measured._replace(score=checked_score(score, model, fold))
 
 
-def temperature_on_folds(
-    folds: Sequence[Fold], losses: Sequence[Callable[[float], FloatArray]]
-) -> Temperature:
+def temperature_on_folds(folds: Sequence[Fold], losses: Sequence[LossesAt]) -> Temperature:
     """Fit the factor of the held-out scores of all folds that gives the least mean loss.
 
     Parameters

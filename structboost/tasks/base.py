@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, Examples, FloatArray, IntArray, override
 from structboost.contract.parts import Kinds, SparseFeature, StackedParts
 from structboost.contract.task import Batches, Searches, Sums, SumsBatches, Task
 from structboost.errors import TaskError
@@ -39,7 +39,7 @@ class BatchTask(Task, Searches, Batches, Sums, SumsBatches):
         return float(self.log_sums_batch([x], alone(self.kinds, scores))[0])
 
     @override
-    def log_sums_batch(self, X: Sequence[Any], scores: StackedParts) -> FloatArray:
+    def log_sums_batch(self, X: Examples, scores: StackedParts) -> FloatArray:
         return self.marginals_batch(X, scores).log_sums
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, Examples, FloatArray, IntArray, override
 from structboost.contract.parts import (
     Marginals,
     PartKind,
@@ -194,7 +194,7 @@ class GraphTask(BatchTask, Decomposes, Lists, Validates):
 
     @override
     def argmax_batch(
-        self, X: Sequence[GraphInput], scores: StackedParts, Y: Sequence[Any] | None = None
+        self, X: Sequence[GraphInput], scores: StackedParts, Y: Examples | None = None
     ) -> list[Any]:
         return np.split(self._best(X, scores)[0], scores.offsets["node"][1:-1])
 

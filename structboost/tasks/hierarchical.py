@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, IntArray, SignArray, override
+from structboost._typing import AnyArray, Examples, FloatArray, IntArray, SignArray, override
 from structboost.contract.parts import Marginals, StackedParts
 from structboost.contract.separation import ListedOutputs
 from structboost.errors import TaskError, TooManyOutputsError, warn_user
@@ -303,7 +303,7 @@ class HierarchicalMultiLabelTask(MultiLabelTask):
         return (labels for labels in super().outputs(x) if self._open_edge(labels) is None)
 
     @override
-    def marginals_batch(self, X: Sequence[Any], scores: StackedParts) -> Marginals:
+    def marginals_batch(self, X: Examples, scores: StackedParts) -> Marginals:
         rows = np.ascontiguousarray(scores.rows["x"], np.float64)
         expected, log_sums = np.empty(rows.shape), np.empty(len(rows))
         is_tree = (np.diff(self._starts) <= 1).all()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structboost._typing import AnyArray, FloatArray, Range, override
+from structboost._typing import AnyArray, Examples, FloatArray, Range, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
 from structboost.errors import EngineError, TaskError
@@ -159,7 +159,7 @@ class DaskTrainingSet(TrainingSet):
 def _source(
     task: Task,
     X: Any,
-    Y: Sequence[Any],
+    Y: Examples,
     weights: FloatArray,
     blocks: Blocks,
     in_shards: FeaturesInShards,

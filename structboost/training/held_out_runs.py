@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from structboost._typing import FloatArray
-from structboost.objectives.master import LearnsFromHeldOut, Temperature, fitted_temperature
+from structboost.objectives.master import (
+    LearnsFromHeldOut,
+    LossesAt,
+    Temperature,
+    fitted_temperature,
+)
 from structboost.training.boosting import StructBoost, loop_without_model
 
 # Rounds between two looks at held-out examples.
@@ -40,7 +45,7 @@ class Look(NamedTuple):
 
     n_rounds: int
     left_out: Temperature | None
-    losses: Callable[[float], FloatArray]
+    losses: LossesAt
 
 
 @dataclass(frozen=True)
