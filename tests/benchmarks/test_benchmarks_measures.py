@@ -24,7 +24,6 @@ from benchmarks.runner.experiment import (
     code_of_all_results,
     content_of,
 )
-from benchmarks.runner.pages import table
 from benchmarks.runner.records import FIELDS, record, summary
 from benchmarks.structures import hierarchies, label_sets, pairs
 from structboost import HierarchicalMultiLabelTask, MatchingTask, StructuredSVM
@@ -325,11 +324,3 @@ def test_repeats_are_summarised_by_mean_median_and_largest_gap():
     assert fields["std"] == pytest.approx(np.sqrt(2))
     stopped = summary([*rows, {"value": None, "status": "time_limit"}])
     assert (stopped["gap"], stopped["status"]) == (None, "time_limit")
-
-
-def test_a_table_has_a_line_for_each_set_and_a_dash_for_a_missing_value():
-    made = [record("a", "x", "error", 0.25), record("a", "y", "error", 0.5)]
-    made.append(record("b", "y", "error", 0.125, std=0.1, repeats=4))
-    lines = table(made, "Error", form="{:.1%}").splitlines()
-    assert lines[2:4] == ["| dataset | x | y |", "| --- | ---: | ---: |"]
-    assert lines[4:] == ["| a | 25.0% | 50.0% |", "| b | - | 12.5±15.9% |"]
