@@ -7,12 +7,13 @@ import matplotlib as mpl
 import pytest
 
 import structboost
-from structboost import faces
+from structboost import faces, inference
 
 TRAINERS = {"StructBoost", "StructuredSVM", "PredictThenOptimize"}
 NAMES = TRAINERS | {*faces.__all__}
 TEXT = "read_tagged list_chunks convert_tags chunk_scores ChunkScorer TokenFeatures TwoStageTagger"
 NAMES |= {f"text.{name}" for name in TEXT.split()}
+NAMES |= {f"inference.{name}" for name in inference.__all__}
 VISION = {"segmentation.Segmenter", "tracking.StructBoostTracker"}
 NAMES |= {name for name in structboost.__all__ if name.endswith(("Task", "Display"))} - {"Task"}
 

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost import (
@@ -30,7 +31,7 @@ from structboost.objectives import StageWiseLikelihood
 from structboost.tasks import GraphInput
 from tests.helpers.four_faces import DATA, X, Y
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 
 HINGE = {"objective": "hinge", "C": 100, "tol": 1e-4, "max_iter": 3}
 TRAINER = {"C": 100, "tol": 1e-4, "max_rounds": 3}
@@ -90,7 +91,7 @@ def test_a_model_that_predicts_one_output_for_everything_warns(fit):
         fit()
 
 
-NOISE = np.random.default_rng(1)
+NOISE = default_rng(1)
 NOISY_X = NOISE.normal(size=(240, 3))
 NOISY_CLASSES = NOISE.integers(0, 4, 240)
 NOISY_SETS = NOISE.integers(0, 2, (240, 3))

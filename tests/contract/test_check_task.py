@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from structboost import PartKind, StructBoost, Task, check_task
 from structboost.contract.calls import predictions, separation
@@ -39,7 +40,7 @@ def test_sound_tasks_pass():
 @given(st.integers(0, 9999), st.floats(0.001, 30.0))
 def test_separation_is_the_same_with_loss_in_argmax_or_in_scores(seed, scale):
     X, Y = candidates(seed=seed)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     stack = Choose().stack(X)
     scores = StackedParts({"x": scale * rng.normal(size=(len(stack.rows["x"]), 1))}, stack.offsets)
     expected = separation(Choose(), X, Y, scores)
@@ -61,7 +62,7 @@ def test_a_cached_truth_is_computed_once_and_changes_nothing():
     task, truth = Counts(), pickle.loads(pickle.dumps(KeptTruth(counts_passes=False)))
     stack = task.stack(X)
     for seed in range(3):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         rows = {kind: np.abs(rng.normal(size=(len(r), 1))) for kind, r in stack.rows.items()}
         scores = StackedParts(rows, stack.offsets)
         before = task.asked
@@ -72,7 +73,7 @@ def test_a_cached_truth_is_computed_once_and_changes_nothing():
 
 @pytest.mark.slow
 def test_of_more_than_200_examples_a_sample_is_tried():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     check_task(MulticlassTask(3), rng.normal(size=(230, 2)), rng.integers(0, 3, 230))
 
 
@@ -91,7 +92,7 @@ class PeeksAtInputs(BinaryTask):
 
 
 def test_tasks_that_read_no_inputs_accept_none():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     refused(
         r"separate\(None, Y, scores\) differs .* reads_inputs",
         check_task,
@@ -177,7 +178,7 @@ class Means(AddsMean, LosesMean):
 @pytest.mark.parametrize("n_examples", [1, 3])
 def test_a_loss_that_the_argmax_scales_differently_raises_an_error(n_parts, n_examples):
     for seed in range(3):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         X = [rng.normal(size=(n_parts, 2)) for _ in range(n_examples)]
         Y = [rng.integers(0, 3, n_parts) for _ in range(n_examples)]
         if seed == 0:
@@ -237,7 +238,7 @@ class PlainBinary(BinaryTask):
 
 @pytest.mark.slow
 def test_methods_of_one_example_accept_no_inputs():
-    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.tile([1, -1], 10)
+    X, y = default_rng(0).normal(size=(20, 2)), np.tile([1, -1], 10)
     check_task(PlainBinary(), X, y)
     one, other = (StructBoost(task, C=10.0).fit(X, y) for task in (PlainBinary(), BinaryTask()))
     assert one.objective_ == pytest.approx(other.objective_, rel=0.02)
@@ -254,7 +255,7 @@ class SwappedTokens(ChainTask):
 
 
 def test_marginals_of_a_batch_agree_with_those_of_one_example():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(n, 1)) for n in (1, 2, 3)]
     Y = [rng.integers(2, size=len(x)) for x in X]
     refused(r"marginals_batch gives X\[0\] another result", check_task, SwappedTokens(2), X, Y)
@@ -304,7 +305,7 @@ class ForgetsLast(Alignment):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_task_whose_inputs_have_other_outputs_is_right_until_it_forgets_one():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(*shape, 1)) for shape in [(2, 3), (3, 2), (1, 6), (6, 1)] * 3]
     outputs = [Alignment().listed(x) for x in X]
     Y = [of_input[rng.integers(len(of_input))] for of_input in outputs]
@@ -326,7 +327,7 @@ def test_codes_agree_with_the_argmax():
             codes = super().codes(Y)
             return codes._replace(losses=-codes.losses)
 
-    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
+    X, y = default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
     check_task(MulticlassTask(3), X, y)
     check_task(BinaryTask(), X, np.where(y > 0, 1, -1))
     refused(r"codes and separate disagree on X\[0\]", check_task, Swapped(3), X, y)

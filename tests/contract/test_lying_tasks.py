@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import StructBoost, StructuredSVM, check_task
 from structboost.contract.calls import separation
@@ -111,7 +112,7 @@ class Negative(Tags):
 
 class RandomFeature(Tags):
     def __init__(self):
-        self.rng = np.random.default_rng(0)
+        self.rng = default_rng(0)
 
     def joint_feature(self, x, y):
         return np.arange(len(y)), np.asarray(y), 1 + 0.1 * self.rng.random(len(y))
@@ -119,7 +120,7 @@ class RandomFeature(Tags):
 
 class RandomParts(Tags):
     def __init__(self):
-        self.rng = np.random.default_rng(0)
+        self.rng = default_rng(0)
 
     def parts(self, x):
         return x + 0.1 * self.rng.normal(size=x.shape)
@@ -199,7 +200,7 @@ HINGES = {
 @pytest.fixture(scope="module")
 def examples():
     """Sequences of two to four tokens, and one of seven."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(n, 3)) for n in rng.integers(2, 5, 200)]
     Y = [(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) for x in X]
     X[133], Y[133] = rng.normal(size=(7, 3)), np.zeros(7, int)
@@ -250,7 +251,7 @@ def test_a_lying_argmax_or_loss_is_named(examples, make, task):
 def test_a_pass_compares_the_argmax_with_and_without_the_loss(examples, task, call):
     X, Y = examples
     stack = task().stack(X)
-    rows = np.random.default_rng(0).normal(size=(len(stack.rows["token"]), N_TAGS))
+    rows = default_rng(0).normal(size=(len(stack.rows["token"]), N_TAGS))
     scores = StackedParts({"token": rows}, stack.offsets)
     separation(Tags(), X, Y, scores, truth=KeptTruth())
     refused(call, separation, task(), X, Y, scores, truth=KeptTruth())
@@ -280,7 +281,7 @@ def test_lying_sums_are_named(examples, task, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
 def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [np.eye(3)[rng.integers(0, 3, 2 if i != 301 else 7)] for i in range(600)]
     Y = [x.argmax(axis=1) for x in X]
     refused(r"loss\(Y\[301\], Y\[301\]\) is 1", make(TruthCosts()).fit, X, Y)

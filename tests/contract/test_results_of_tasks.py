@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import StructBoost, StructuredSVM, check_task
 from structboost.contract.parts import PartKind
@@ -73,7 +74,7 @@ METHODS = {
 
 @pytest.fixture(scope="module")
 def examples():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(4, 2)) for _ in range(40)]
     return X, [(x[:, 0] > 0).astype(int) + (x[:, 1] > 0.5) for x in X]
 
@@ -203,7 +204,7 @@ def test_a_loss_may_be_a_number_of_any_type(make, of):
     class Floats(Tags):
         pass
 
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(1, 2)) for _ in range(30)]
     Y = [(x[:, 0] > 0).astype(int) for x in X]
     typed, plain = (make(task()).set_params(random_state=0).fit(X, Y) for task in (Signs, Floats))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.optimize import linprog, minimize
 from scipy.special import logsumexp
 from sklearn.datasets import load_wine
@@ -69,7 +70,7 @@ def test_bad_codings_are_named(coding, message):
 
 
 def random_master(pairs, theta, seed, n_columns=8):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = rng.integers(0, 3, 20)
     task = MulticlassTask(3) if pairs == "outputs" else CodedTask(exhaustive_code(3))
     master = NormBoundedMaster(problem_of(task, y), theta, pairs)
@@ -171,7 +172,7 @@ def test_a_stage_that_separates_no_pair_changes_nothing():
 def separable_master(theta, seed):
     """A master over 39 columns for part of the wines, before its first step."""
     X, y = load_wine(return_X_y=True)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     rows = rng.permutation(len(y))[:120]
     stumps = StumpFamily(X[rows], (-1.0, 1.0))
     task = CodedTask(exhaustive_code(3))
@@ -241,7 +242,7 @@ def test_stage_wise_mo_is_algorithm_1():
     """Best stump of each bit, weight from the error of all bits together."""
     # Continuous features: no two stumps tie.
     y = np.arange(60) % 3
-    X = np.random.default_rng(0).normal(size=(60, 4)) + np.eye(3)[y] @ np.ones((3, 4))
+    X = default_rng(0).normal(size=(60, 4)) + np.eye(3)[y] @ np.ones((3, 4))
     model = AdaBoostMOClassifier(max_rounds=5).fit(X, y)
     words = exhaustive_code(3)[y].astype(float)
     stumps = np.array([np.where(X[:, f] <= t, -1.0, 1.0) for f in range(4) for t in X[:, f]])
@@ -287,7 +288,7 @@ def test_columns_without_weight_are_not_dropped(face, loss, monkeypatch):
 @pytest.mark.parametrize("theta", [0.5, 4.0])
 def test_the_best_code_is_certified(theta):
     """Bound and objective against an independent optimum over all stumps under all codes."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     y = np.arange(15) % 3
     X = np.round(rng.normal(size=(15, 2)) + y[:, None], 1)
     weight = rng.uniform(0.5, 2.0, size=15)

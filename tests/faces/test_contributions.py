@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -72,12 +73,12 @@ def test_contributions_are_the_shapley_values_of_the_decision_function(name):
         values, base = model.contributions(X, *given)
         assert values.shape == (*X.shape, *decided.shape[1:])
         size = np.abs(values).sum(axis=1).max() + np.abs(base).max()
-        np.testing.assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
+        assert_allclose(base + values.sum(axis=1), decided, atol=1e-12 * size)
     mean = model.decision_function(background).mean(axis=0)
-    np.testing.assert_allclose(base, mean, atol=1e-12 * size)
+    assert_allclose(base, mean, atol=1e-12 * size)
     for i in (0, 149):
         wanted = shapley_values(model.decision_function, X[i], background)
-        np.testing.assert_allclose(values[i], wanted, atol=1e-11 * size)
+        assert_allclose(values[i], wanted, atol=1e-11 * size)
         assert np.abs(wanted).max() > 1e-3 * size
 
 
@@ -96,7 +97,7 @@ def test_an_ensemble_returns_contributions_to_its_channels():
     single = X.astype(np.float32)
     values, base = model.contributions(single)
     assert values.shape == (150, 4, 3)
-    np.testing.assert_allclose(base + values.sum(axis=1), model.scores(single))
+    assert_allclose(base + values.sum(axis=1), model.scores(single))
     refused("features has shape", model.contributions, X[:, :2])
     rows = np.where(X > np.median(X, axis=0), np.arange(4), -1).astype(np.int32)
     active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **OF_TRAINER)

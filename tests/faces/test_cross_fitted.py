@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -46,7 +47,7 @@ class Recalling(ClassifierMixin, BaseEstimator):
 
 
 def numbered(n, n_classes=3, seed=0):
-    y = np.random.default_rng(seed).integers(n_classes, size=n)
+    y = default_rng(seed).integers(n_classes, size=n)
     y[:n_classes] = np.arange(n_classes)
     return np.arange(n, dtype=float)[:, None], y
 
@@ -96,7 +97,7 @@ def test_groups_stay_together():
 
 
 def test_responses_of_sets_are_log_odds_of_each_label():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     X = rng.normal(size=(120, 2))
     Y = np.column_stack((X[:, 0] > 0, X[:, 1] > 0.3, np.zeros(120))).astype(int)
     one_each = CrossFitted(LogisticRegression(), folds=3).fit_transform(X, Y)
@@ -112,7 +113,7 @@ def test_responses_of_sets_are_log_odds_of_each_label():
 
 
 def test_scores_replace_missing_probabilities_and_features_may_follow():
-    X, y = np.random.default_rng(2).normal(size=(60, 2)), np.tile(list("abc"), 20)
+    X, y = default_rng(2).normal(size=(60, 2)), np.tile(list("abc"), 20)
     crossed = CrossFitted(RidgeClassifier(), folds=3, passthrough=True)
     table = crossed.fit_transform(X, y)
     assert table.shape == (60, 5)
@@ -131,7 +132,7 @@ def test_a_class_that_a_fold_lacks_is_unlikely_there():
 
 
 def chains(n=40, seed=3):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     Y = [np.cumsum(rng.integers(0, 2, size=5)) % 3 for _ in range(n)]
     return [np.eye(3)[y] + rng.normal(scale=0.7, size=(5, 3)) for y in Y], Y
 
@@ -148,7 +149,7 @@ def test_a_linear_estimator_equals_the_structured_svm_on_standardised_features()
 
 
 def test_a_task_defines_the_labels_of_its_parts():
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     X = [rng.normal(size=(4, 4, 2)) for _ in range(12)]
     Y = [rng.permutation(4) for _ in range(12)]
     for x, y in zip(X, Y, strict=True):

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
@@ -54,7 +55,7 @@ def test_weights_that_leave_one_class_are_refused():
 @pytest.mark.parametrize("parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_early_stopping_watches_the_likelihood(parameters, n_classes):
-    made = np.random.default_rng(0).normal(size=(400, 3))
+    made = default_rng(0).normal(size=(400, 3))
     label = np.digitize(made[:, 0] + made[:, 1] * made[:, 2], [0, 1][: n_classes - 1])
     # The trainer has two classes as signs.
     held = 2 * label[200:] - 1 if n_classes == 2 else label[200:]
@@ -68,7 +69,7 @@ def test_early_stopping_watches_the_likelihood(parameters, n_classes):
 
 
 def test_the_defaults_learn_from_few_distinct_rows():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     made = rng.integers(0, 2, (2000, 1))
     label = rng.random(2000) < np.where(made[:, 0] == 0, 0.2, 0.7)
     shares = [label[made[:, 0] == value].mean() for value in (0, 1)]
@@ -88,7 +89,7 @@ def test_the_default_refuses_a_table_on_disk_with_a_remedy(tmp_path):
 
 def test_a_ranker_respects_queries():
     # Within a query relevance follows the feature, over all items it follows the query's offset.
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     qid = np.repeat(np.arange(20), 10)
     within = rng.normal(size=200)
     made = np.column_stack((within, 5.0 * qid))
@@ -101,7 +102,7 @@ def test_a_ranker_respects_queries():
 @pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
 def test_weights_of_items_and_queries_are_those_of_their_copies(formulation):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     made, qid = rng.normal(size=(48, 3)), np.repeat(np.arange(6), 8)
     relevance = np.digitize(made[:, 0] * np.where(qid % 2, 1, -1) + 0.3 * made[:, 1], [-0.4, 0.4])
     ranker = StructBoostRanker(objective="hinge", C=30, tol=1e-6, formulation=formulation)
@@ -125,7 +126,7 @@ def test_slack_indices_without_examples_refuse_weights():
         def separate_slacks(self, X, Y, scores, limit):
             return replace(super().separate_slacks(X, Y, scores, limit), examples=None)
 
-    made = np.random.default_rng(0).normal(size=(48, 3))
+    made = default_rng(0).normal(size=(48, 3))
     relevance = np.digitize(made[:, 0], [-0.4, 0.4])
     trainer = StructBoost(Silent(), C=5, formulation="m_slack", max_rounds=3)
     assert trainer.fit([made, made], [relevance, relevance]).history_
@@ -160,7 +161,7 @@ def test_examples_that_are_alone_in_their_class_choose_no_C():
 
 
 def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 3, size=60), np.repeat(np.arange(6), 10)
     ranker = StructBoostRanker(max_iter=5).fit(X, y + (X[:, 0] > 1), qid=qid)
     weights = np.array([0.0, 3.0, 1.0, 0.0, 2.0, 1.0])
@@ -180,7 +181,7 @@ def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():
 
 @pytest.mark.parametrize("parameters", [{}, {"early_stopping": True, "validation_fraction": 0.3}])
 def test_a_query_that_the_loss_does_not_take_is_named_by_its_id(parameters):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, queries = rng.normal(size=(100, 2)), np.repeat([*"abcdefghij"], 10)
     binary = np.where(np.arange(100) % 10, rng.integers(0, 2, 100), 0)
     ranker = StructBoostRanker(

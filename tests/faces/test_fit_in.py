@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
@@ -49,12 +50,12 @@ def test_queries_and_weights_are_routed_through_group_splits():
         params = {"sample_weight": few, "groups": QID}
         of_few = cross_validate(weighted, X, Y, **split, params=params)
     by_hand = fold_scores(ranker, folds)
-    np.testing.assert_array_equal(found["test_score"], by_hand)
+    assert_array_equal(found["test_score"], by_hand)
     # Without queries the scores are others: they did arrive.
     assert by_hand != [clone(ranker).fit(X[a], Y[a]).score(X[b], Y[b]) for a, b in folds]
     kept = [(a[QID[a] < 6], b[QID[b] < 6]) for a, b in folds]
     expected = [clone(weighted).fit(X[a], Y[a]).score(X[b], Y[b]) for a, b in kept]
-    np.testing.assert_allclose(of_few["test_score"], expected)
+    assert_allclose(of_few["test_score"], expected)
 
 
 OF_STRUCTURES = pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_responses_of_classifiers_are_frames_with_names():
     names = [f"structboostclassifier_{label}" for label in ("high", "low", "mid")]
     assert list(found.columns) == names
     turned = crossed.transform(frame[["b", "d", "a", "c"]])
-    np.testing.assert_array_equal(turned, crossed.transform(frame))
+    assert_array_equal(turned, crossed.transform(frame))
     refused("feature names should match", crossed.transform, frame[["b", "a"]])
     refused(
         r"passthrough is True, and columns \['d'\]",

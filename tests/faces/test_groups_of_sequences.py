@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import StructBoostTagger
 from structboost.selection.folds import random_folds
@@ -9,11 +10,11 @@ from structboost.selection.folds import random_folds
 
 def documents(n=60, per=4, seed=0):
     """Sequences of which each document has its own word, whose tag is drawn for the document."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, y, groups = [], [], []
     for i in range(n):
         document = i // per
-        tag = "AB"[np.random.default_rng(document).integers(2)]
+        tag = "AB"[default_rng(document).integers(2)]
         X.append([{"own": f"d{document}"}, {"word": f"w{rng.integers(9)}"}, {"w": "x"}])
         y.append([tag, "AB"[rng.integers(2)], "A"])
         groups.append(f"document {document}")
@@ -22,7 +23,7 @@ def documents(n=60, per=4, seed=0):
 
 @pytest.mark.parametrize("n", [24, 2600])
 def test_no_group_is_on_both_sides_of_a_fold(n):
-    groups = np.random.default_rng(0).integers(0, n // 4, n)
+    groups = default_rng(0).integers(0, n // 4, n)
     weights = np.arange(n) % 5 > 0
     folds = random_folds(np.arange(n), np.arange(n), weights.astype(float), groups=groups)
     assert len(folds) == (5 if n < 2000 else 1)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import DataConversionWarning
 
 from structboost import (
@@ -74,7 +75,7 @@ TAKEN = {
 def same(labels, others):
     assert labels.dtype == others.dtype
     assert [type(label) for label in labels] == [type(label) for label in others]
-    np.testing.assert_array_equal(labels, others)
+    assert_array_equal(labels, others)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_the_columns_of_a_frame_are_the_labels(reloaded):
     for model in (fit, reloaded(fit)):
         assert model.classes_.tolist() == ["wind", "rain", "a"]
         assert isinstance(model.predict(X), np.ndarray)
-        np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+        assert_array_equal(model.predict(X), plain.predict(X))
         assert model.score(X, FRAME) == model.score(X, other) == model.score(X, FRAME.to_numpy())
 
 
@@ -152,7 +153,7 @@ def test_hierarchies_name_the_columns_of_a_frame(reloaded):
     face = StructBoostMultiLabelClassifier(max_iter=2)
     expected = face.set_params(hierarchy={0: [2]}).fit(X, FRAME.to_numpy()).predict(X)
     model = face.set_params(hierarchy={"wind": ["a"]}).fit(X, FRAME)
-    np.testing.assert_array_equal(model.predict(X), expected)
+    assert_array_equal(model.predict(X), expected)
     assert reloaded(model).hierarchy == {"wind": ["a"]}
     refused(
         r"the label 'snow', and y has the columns \['wind', ",
@@ -203,7 +204,7 @@ def test_class_weights_name_labels_of_their_type(face):
         weights = np.where(np.asarray(y) == heavy, 5.0, 1.0)
         expected = model.fit(X, y, sample_weight=weights).decision_function(X)
         found = model.set_params(class_weight={heavy: 5.0}).fit(X, y).decision_function(X)
-        np.testing.assert_array_equal(found, expected)
+        assert_array_equal(found, expected)
     refused(
         r"class_weight has the label .* y does not have",
         model.set_params(class_weight={heavy: 1.0, 7: 2.0}).fit,

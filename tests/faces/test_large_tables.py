@@ -4,13 +4,14 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import StructBoostClassifier
 from structboost.tasks import base
 
 
 def _examples(n=240):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.standard_normal((n, 4))
     X[:, 3] = rng.integers(3, size=n)
     X[1::7] = X[0]
@@ -55,7 +56,7 @@ def test_a_run_on_a_large_table_resumes(tmp_path, monkeypatch):
 
 def test_trees_on_a_large_table_take_less_memory_than_a_copy_of_it(monkeypatch):
     monkeypatch.setattr(base, "_MOST_COPIED", 1)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.standard_normal((20_000, 100))
     y = X[:, 0] > 0
     model = StructBoostClassifier(max_iter=2, max_features=1.0)

@@ -7,6 +7,7 @@ from operator import ne
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -19,7 +20,7 @@ NAMES = np.array(["cat", "dog", "fish"])
 
 def data(n=200, seed=0):
     """Three labels; the second excludes the first."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(n, 3))
     first = X[:, 0] > 0.3
     Y = np.column_stack((first, ~first & (X[:, 1] > 0), X[:, 2] + X[:, 0] > 1)).astype(int)
@@ -154,7 +155,7 @@ IMPLIED = dict(TURNED)
 
 def sets_of_leaves(n=60):
     """Table, and sets of labels without those above them."""
-    rows = np.random.default_rng(0).normal(size=(n, 2))
+    rows = default_rng(0).normal(size=(n, 2))
     flags = zip(rows[:, 0] > 0.4, rows[:, 0] < -0.4, rows[:, 1] > 0, strict=True)
     return rows, [[name for name, has in zip(IMPLIED, row, strict=True) if has] for row in flags]
 
@@ -232,7 +233,7 @@ def test_marginals_are_probabilities_that_agree_with_the_sets(form):
 )
 @pytest.mark.filterwarnings("ignore")
 def test_training_may_have_empty_sets_only(parameters):
-    X = np.random.default_rng(0).normal(size=(30, 2))
+    X = default_rng(0).normal(size=(30, 2))
     classifier = StructBoostMultiLabelClassifier(max_iter=30, **parameters)
     assert not classifier.fit(X, np.zeros((30, 3))).predict(X).any()
 

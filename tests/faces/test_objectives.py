@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -109,8 +110,8 @@ def test_taxonomies_predict_the_class_of_least_expected_cost(reloaded):
         costs = np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]])
         expected = (probabilities @ costs).argmin(axis=1)
         assert (expected < 2).all()
-        np.testing.assert_array_equal(model.predict(x), expected)
-        np.testing.assert_array_equal(list(model.staged_predict(x))[-1], expected)
+        assert_array_equal(model.predict(x), expected)
+        assert_array_equal(list(model.staged_predict(x))[-1], expected)
     assert not hasattr(StructBoostClassifier(objective="hinge", **settings), "predict_proba")
 
 
@@ -122,7 +123,7 @@ def test_a_formulation_may_be_the_objective(reloaded):
         assert f"minimised {name}(" in repr(model)
         loaded = reloaded(model)
         assert loaded._summary() == model._summary()
-        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert_array_equal(loaded.predict(X), model.predict(X))
         for name in ("learning_rate", "max_depth", "formulation"):
             refused(
                 f"^{name} is .*a Formulation as the objective",

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.datasets import load_wine, make_classification
 from sklearn.metrics import log_loss
@@ -48,7 +50,7 @@ def test_default_probabilities_are_less_extreme_with_wrong_labels(default, reloa
     assert (found.argmax(axis=1) == too_sure.argmax(axis=1)).all()
     loaded = reloaded(default)
     assert (loaded.temperature_, loaded.ending_) == (default.temperature_, default.ending_)
-    np.testing.assert_array_equal(loaded.predict_proba(X[TEST]), found)
+    assert_array_equal(loaded.predict_proba(X[TEST]), found)
 
 
 @pytest.mark.slow
@@ -73,7 +75,7 @@ def test_no_rows_are_left_out_of_few_and_the_temperature_is_that_of_folds():
 
 @pytest.mark.parametrize("n", [20, 30, 45])
 def test_few_rows_give_no_probabilities_that_are_far_too_sure(n):
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     rows = random.normal(size=(n + 2000, 4))
     labels = ((rows[:, 0] > 0) ^ (random.random(len(rows)) < 0.3)).astype(int)
     model = StructBoostClassifier(random_state=0).fit(rows[:n], labels[:n])
@@ -110,13 +112,13 @@ def test_marginals_of_taggers_and_label_sets_use_the_temperature():
     scaled = StackedParts(scaled, scores.offsets)
     expected = tagger.task_.marginals_batch(rows, scaled).expected["token"]
     found = [list(token.values()) for x in tagger.predict_marginals(rows) for token in x]
-    np.testing.assert_allclose(found, expected)
+    assert_allclose(found, expected)
     chances = expit(sets.temperature_ * sets.decision_function(X[TEST]))
-    np.testing.assert_allclose(sets.predict_marginals(X[TEST]), chances, atol=1e-9)
+    assert_allclose(sets.predict_marginals(X[TEST]), chances, atol=1e-9)
 
 
 def test_all_features_are_split_if_they_matter_only_together():
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     signs = rng.normal(size=(1500, 8))
     product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
     chosen = StructBoostClassifier(max_iter=2).fit(signs, product).max_features_
@@ -144,7 +146,7 @@ def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
 @pytest.mark.slow
 def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
     """The held-out loss of a product of three signs rises for long before it falls."""
-    rng = np.random.default_rng(7)
+    rng = default_rng(7)
     signs = rng.normal(size=(8000, 10))
     product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(signs[:4000], product[:4000])
@@ -153,7 +155,7 @@ def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
 
 def steps_and_labels():
     """Rows whose label changes at every step of each feature."""
-    rows = np.random.default_rng(0).uniform(0, 3, size=(2500, 3))
+    rows = default_rng(0).uniform(0, 3, size=(2500, 3))
     return rows, (np.floor(rows).sum(axis=1) % 2).astype(int)
 
 
@@ -162,7 +164,7 @@ def steps_and_labels():
 def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth, reloaded):
     rows, labels = steps_and_labels()
     if is_smooth:
-        rows = np.random.default_rng(0).normal(size=(2500, 20))
+        rows = default_rng(0).normal(size=(2500, 20))
         labels = (rows.sum(axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(rows, labels)
     assert (model.max_depth_, model.learning_rate_) == ((5, 0.1) if is_smooth else (7, 0.2))
@@ -178,7 +180,7 @@ def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
     monkeypatch.setattr(stage_wise, "_MOST_SOME", 2000)
     monkeypatch.setattr(stage_wise, "_LARGE", 2400 if are_many else 20_000)
     assert StructBoostClassifier(random_state=0).fit(*steps_and_labels()).max_depth_ == 7
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     # On noise neither is better: a tie goes to long steps only if some rows stand for many.
     noise = rng.normal(size=(2500, 20)), rng.integers(0, 2, 2500)
     tied = StructBoostClassifier(random_state=0).fit(*noise)

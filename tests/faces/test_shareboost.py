@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad
 from sklearn.datasets import load_digits
 
@@ -32,7 +34,7 @@ def add_to(master, responses):
 
 
 def random_master(C, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = rng.integers(0, 3, 15)
     master = LogisticMaster(problem_of(MulticlassTask(3), y), C, Logistic())
     responses = rng.normal(size=(4, 15)).astype(np.float32)
@@ -46,7 +48,7 @@ def random_master(C, seed=0):
 )
 def test_gradient_equals_finite_differences(C, seed):
     master, _, _ = random_master(C, seed)
-    at = np.random.default_rng(seed).normal(size=12)
+    at = default_rng(seed).normal(size=12)
     # Products are in single precision.
     error = check_grad(
         lambda w: master.value_and_gradient(w)[0],
@@ -60,7 +62,7 @@ def test_gradient_equals_finite_differences(C, seed):
 def test_loss_equals_that_of_the_paper():
     """(3) with the margin inside, example by example."""
     master, responses, y = random_master(7.0)
-    w = np.random.default_rng(1).normal(size=(4, 3))
+    w = default_rng(1).normal(size=(4, 3))
     plain = [
         np.log(sum(np.exp((c != y[i]) - s[y[i]] + s[c]) for c in range(3)))
         for i, s in enumerate(responses.T @ w)
@@ -72,7 +74,7 @@ def test_loss_equals_that_of_the_paper():
 @given(st.integers(0, 999))
 def test_shared_pricing_equals_enumeration(seed):
     """The largest l1 norm (7) over all stumps and constants, and over all features."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.integers(0, 4, size=(12, 3)).astype(float)
     duals = rng.normal(size=(12, 4))
     family = StumpFamily(X, (-1.0, 1.0))
@@ -82,7 +84,7 @@ def test_shared_pricing_equals_enumeration(seed):
     best = max(np.abs(h @ duals).sum() for h in stumps)
     ((learner, edges),) = family.price_groups(duals, 1)[0]
     assert np.abs(edges).sum() == pytest.approx(best)
-    np.testing.assert_allclose(family.responses([learner])[0] @ duals, edges, atol=1e-9)
+    assert_allclose(family.responses([learner])[0] @ duals, edges, atol=1e-9)
     linear = FeatureFamily(X)
     ((learner, edges),) = linear.price_groups(duals, 1)[0]
     assert np.abs(edges).sum() == pytest.approx(
@@ -104,16 +106,16 @@ def test_one_run_gives_the_models_of_the_whole_path():
     assert used == [5, 12]
     # Compiled, the features are one linear function of each class.
     slow = model.model_.members["x"].learners.responses(X).T @ model.model_.matrix()
-    np.testing.assert_allclose(model.model_.compile().raw_scores(X), slow, atol=1e-10)
+    assert_allclose(model.model_.compile().raw_scores(X), slow, atol=1e-10)
     display = SparsityPathDisplay.from_estimator(model, X[1::2], y[1::2], name="features")
     assert (np.diff(display.n_learners) >= 0).all()
     assert display.n_learners[-1] in (11, 12)
-    np.testing.assert_allclose(display.errors, errors)
-    np.testing.assert_array_equal(display.line_.get_xdata(), display.n_learners)
+    assert_allclose(display.errors, errors)
+    assert_array_equal(display.line_.get_xdata(), display.n_learners)
 
 
 def test_the_rule_takes_the_largest_gradient_of_what_it_has_not_taken():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(80, 9))
     family, duals = FeatureFamily(X), rng.normal(size=(80, 3))
     best = family.price_groups(duals, 3)
@@ -128,7 +130,7 @@ def test_the_rule_takes_the_largest_gradient_of_what_it_has_not_taken():
 
 
 def test_pooled_templates_equal_a_loop_over_windows():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     images = rng.integers(0, 256, size=(50, 9, 11)).astype(np.uint8)
     pooling = Pooling(9, 11, 3, 2, 1)
     templates = rng.normal(size=(4, 9)).astype(np.float32)
@@ -139,12 +141,12 @@ def test_pooled_templates_equal_a_loop_over_windows():
     found = pooling.responses(images.reshape(50, -1), templates)
     for cell, (down, across) in enumerate(product(rows, columns)):
         expected = responses[:, :, slice(*down), slice(*across)].max(axis=(2, 3))
-        np.testing.assert_allclose(found[:, cell], expected, rtol=1e-4, atol=1e-2)
+        assert_allclose(found[:, cell], expected, rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.parametrize("n_priced", [15, 1000])
 def test_templates_are_priced_on_the_images_of_the_largest_duals(n_priced):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     images = rng.integers(0, 256, size=(60, 36)).astype(np.uint8)
     duals = rng.normal(size=(60, 2)) * (rng.random((60, 1)) < 0.5)
     rows = np.argsort(-np.abs(duals).sum(axis=1))[:n_priced]
@@ -158,7 +160,7 @@ def test_templates_are_priced_on_the_images_of_the_largest_duals(n_priced):
     found = family.price(duals, 4)
     assert [c.edge for c in found] == sorted((c.edge for c in found), reverse=True)
     expected = priced([c.learner for c in found])[range(8), [c.channel for c in found]]
-    np.testing.assert_allclose([c.edge for c in found], expected, rtol=1e-4)
+    assert_allclose([c.edge for c in found], expected, rtol=1e-4)
     assert len({(c.learner, c.channel) for c in found}) == 8
     # Templates times cells, and the constant.
     groups = family.price_groups(duals, 25)
@@ -168,12 +170,12 @@ def test_templates_are_priced_on_the_images_of_the_largest_duals(n_priced):
     assert len(learners) == 25
     constant = np.array([not learner.template for learner in learners])
     expected = np.where(constant[:, None], duals.sum(axis=0), priced(learners))
-    np.testing.assert_allclose(edges, expected, rtol=1e-3, atol=1e-3)
+    assert_allclose(edges, expected, rtol=1e-3, atol=1e-3)
     last = next(learner for learner in learners if learner.cell == 3)
     shares = family.table([last]).feature_shares(36)
     # The last cell begins a position before half of the four, and its templates end at the border.
     seen = np.pad(np.full((5, 5), 1 / 25), ((1, 0), (1, 0)))
-    np.testing.assert_allclose(shares, [seen.ravel()])
+    assert_allclose(shares, [seen.ravel()])
 
 
 @pytest.mark.slow
@@ -184,7 +186,7 @@ def test_patches_learn_digits():
     assert model.score(X[1::2], y[1::2]) > 0.95
     table = model.model_.members["x"].learners
     assert set(np.bincount(table.template[table.template >= 0])) == {9}
-    np.testing.assert_allclose(np.linalg.norm(table.templates, axis=1), 1.0, rtol=1e-5)
+    assert_allclose(np.linalg.norm(table.templates, axis=1), 1.0, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -194,7 +196,7 @@ def test_theorem_2_bound_on_the_greedy_gap():
     Of a planted W* and all its multiples the one that bounds most: a large one alone would bound
     nothing.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(-1, 1, size=(400, 120))
     planted = np.zeros((120, 3))
     planted[[3, 11, 20]] = rng.normal(size=(3, 3)) * 3

@@ -4,6 +4,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import structboost
@@ -26,7 +28,7 @@ LEARNERS = ("perceptron", "feature", "svm", "lda", ["stump", "lda"])
 
 def problem(n=120, d=10, seed=0):
     """A sparse table, three classes that a linear function tells apart, and sets of labels."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = sparse.random_array((n, d), density=0.4, format="csr", rng=rng)
     scores = X @ rng.normal(size=(d, 3))
     return X, scores.argmax(axis=1), (scores > 0).astype(int)
@@ -58,7 +60,7 @@ def test_estimators_learn_the_same_from_sparse_rows_and_arrays(face, objective, 
     if objective != "default":
         parameters |= {"objective": objective, "C": 20.0, "tol": 1e-3}
     model, dense = (fitted(face, table, **parameters) for table in (X, X.toarray()))
-    np.testing.assert_allclose(
+    assert_allclose(
         model.decision_function(X), model.decision_function(X.toarray()), rtol=1e-9, atol=1e-9
     )
     if objective != "default" and weak_learner == "linear":
@@ -82,9 +84,7 @@ def test_learners_that_need_arrays_learn_the_same_from_sparse_rows(face, weak_le
     if face is StructBoostClassifier:
         options |= {"objective": "hinge", "C": 5.0}
     model, dense = (fitted(face, table, **options) for table in (X, X.toarray()))
-    np.testing.assert_array_equal(
-        model.decision_function(X.toarray()), dense.decision_function(X.toarray())
-    )
+    assert_array_equal(model.decision_function(X.toarray()), dense.decision_function(X.toarray()))
 
 
 def test_a_sparse_table_too_large_for_an_array_is_refused_with_the_learners_that_take_it():
@@ -105,7 +105,7 @@ def test_trainers_accept_every_sparse_format(form):
     for face in (partial(StructuredSVM, MulticlassTask(3)), StructuredSVMClassifier):
         svm, other = (face(C=20.0, tol=1e-5).fit(x, y) for x in (table, dense))
         assert svm.objective_ == pytest.approx(other.objective_, rel=2e-5)
-        np.testing.assert_array_equal(svm.predict(table), svm.predict(dense))
+        assert_array_equal(svm.predict(table), svm.predict(dense))
     boosted = StructBoost(MulticlassTask(3), C=20.0, weak_learner=["linear", "stump"])
     assert boosted.fit(table, y).predict(table) == boosted.predict(dense)
     refused("weak_learner='lda' cannot take", boosted.set_params(weak_learner="lda").fit, table, y)
@@ -114,19 +114,19 @@ def test_trainers_accept_every_sparse_format(form):
 @pytest.mark.parametrize("shape", [(30, 90), (700, 900), (300, 12)])
 @pytest.mark.parametrize("response", [(-1.0, 1.0), (0.0, 1.0)])
 def test_sparse_columns_are_standardised_as_arrays_are(shape, response):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = sparse.random_array(shape, density=0.1, format="csr", rng=rng)
     if response[0] < 0:
         X.data -= 0.2
     found, expected = Standardisation.of(X, response), Standardisation.of(X.toarray(), response)
     for name in ("centers", "scales", "dimension"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
     families = LinearFunctionFamily(X, response), LinearFunctionFamily(X.toarray(), response)
     duals = rng.normal(size=(shape[0], 2))
     for own, other in zip(*(family.price(duals, 1) for family in families), strict=True):
         assert own.edge == pytest.approx(other.edge)
         answers = [family.responses([other.learner]) for family in families]
-        np.testing.assert_allclose(*answers, rtol=1e-4, atol=1e-5)
+        assert_allclose(*answers, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -135,7 +135,7 @@ def test_svm_does_not_standardise_sparse_columns(face):
     X, y, sets = problem()
     model = fitted(face, X, objective="svm", C=30.0, tol=1e-4)
     assert model.learner_ == "linear"
-    np.testing.assert_allclose(
+    assert_allclose(
         model.decision_function(X), model.decision_function(X.toarray()), rtol=1e-9, atol=1e-9
     )
     truth = sets if face is StructBoostMultiLabelClassifier else y

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.metrics import (
     accuracy_score,
     f1_score,
@@ -21,7 +22,7 @@ from structboost.selection import structured_scorer
 from tests.helpers.refusals import refused
 from tests.tasks.test_ranking import value
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 X = RNG.normal(size=(90, 3))
 MATRIX = ((X + 0.5 * RNG.normal(size=X.shape)) > 0.3).astype(int)
 LISTS = [[name for name, is_on in zip("xyz", row, strict=True) if is_on] for row in MATRIX]
@@ -102,7 +103,7 @@ def test_scorers_are_pickled_and_named():
 @pytest.mark.parametrize("loss", ["ndcg", "ndcg@3", "map", "precision@4"])
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_the_ranker_scores_by_the_measure_of_its_loss(loss, objective, reloaded):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     items = rng.normal(size=(120, 2))
     grades = (items[:, 0] + rng.normal(size=120) > 0.4).astype(int)
     if loss.startswith("ndcg"):

@@ -5,6 +5,8 @@ import datetime
 import numpy as np
 import pandas
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from structboost import StructBoostClassifier, StructBoostRanker
@@ -16,7 +18,7 @@ COLOURS = np.array(["red", "green", "blue", "violet"])
 
 def columns(n=160, seed=0):
     """A colour, a number and a size, and a class that the first two decide."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     colour, size = COLOURS[rng.integers(4, size=n)], rng.integers(3, size=n)
     length = rng.normal(size=n)
     y = np.where(np.isin(colour, ("red", "blue")), length > 0.3, length < -0.3)
@@ -34,7 +36,7 @@ def test_columns_of_text_are_those_of_their_codes(parameters):
     model = StructBoostClassifier(max_iter=20, **parameters).fit(frame, y)
     assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
     scores = model.decision_function(frame)
-    np.testing.assert_array_equal(scores, expected.decision_function(table))
+    assert_array_equal(scores, expected.decision_function(table))
     assert model.score(frame, y) > 0.85
 
 
@@ -44,7 +46,7 @@ def test_unknown_categories_count_as_missing():
     frame = pandas.DataFrame(made)
     model = StructBoostClassifier(objective="hinge", C=50.0, max_iter=20).fit(frame, y)
     strange = frame.assign(colour=frame.colour.fillna("grey"))
-    np.testing.assert_array_equal(model.decision_function(strange), model.decision_function(frame))
+    assert_array_equal(model.decision_function(strange), model.decision_function(frame))
 
 
 def test_categorical_features_may_be_names_indices_or_a_mask():
@@ -86,7 +88,7 @@ def steps(model, name, frame):
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", None])
 @pytest.mark.parametrize("estimator", [StructBoostClassifier, StructBoostRanker])
 def test_scores_are_monotonic_in_constrained_features(estimator, weak_learner):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     frame = pandas.DataFrame(rng.normal(size=(150, 3)), columns=list("abc"))
     y = (frame.a + np.sin(4 * frame.a) - frame.b + frame.c**2 > 1).astype(int)
     frame = frame.mask(rng.random(frame.shape) < 0.1)
@@ -102,7 +104,7 @@ def test_scores_are_monotonic_in_constrained_features(estimator, weak_learner):
     if weak_learner == "stump":
         assert model.history_[-1]["bound"] <= model.objective_
     listed = estimator(**options, monotonic_cst=[1, -1, 0]).fit(frame, y)
-    np.testing.assert_array_equal(listed.decision_function(frame), model.decision_function(frame))
+    assert_array_equal(listed.decision_function(frame), model.decision_function(frame))
 
 
 def test_impossible_directions_are_refused():
@@ -137,7 +139,7 @@ def test_categories_may_be_objects_with_any_missing_value():
     assert model.categories_ == {0: ["blue", "green", "red", "violet"]}
     table = np.column_stack((colours, made["length"], made["size"])).astype(object)
     same = clone(model).set_params(categorical_features=[0]).fit(table, y)
-    np.testing.assert_array_equal(same.decision_function(table), model.decision_function(frame))
+    assert_array_equal(same.decision_function(table), model.decision_function(frame))
     frame.loc[5, "colour"] = 7.5
     frame.loc[6, "colour"] = datetime.date(2020, 1, 1)
     refused("Column 'colour' of X has categories of types that have", clone(model).fit, frame, y)

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from structboost import StructBoostClassifier
@@ -57,20 +58,20 @@ def test_faces_take_categories_missing_values_and_columns_by_name(name, reloaded
     assert loaded.encoded_feature_names_ == model.encoded_feature_names_
     for same in (model, loaded):
         for table in (turned, polars.from_pandas(turned), arrow(turned), frame.to_numpy()):
-            np.testing.assert_array_equal(same.decision_function(table), scores)
+            assert_array_equal(same.decision_function(table), scores)
         for wrong in (turned.rename(columns={"size": "girth"}), turned[["colour", "size"]]):
             refused("feature names should match", same.predict, wrong)
     if hasattr(model, "feature_importances_"):
         assert model.feature_importances_.shape == (3,)
         assert model.feature_importances_.sum() == pytest.approx(1.0)
     if hasattr(model, "staged_predict"):
-        np.testing.assert_array_equal(list(model.staged_predict(turned))[-1], model.predict(frame))
+        assert_array_equal(list(model.staged_predict(turned))[-1], model.predict(frame))
     try:
         values, base = model.contributions(frame)
     except TypeError:  # trees have none
         return
     assert values.shape[:2] == (N, 3)
-    np.testing.assert_allclose(base + values.sum(axis=1), scores, atol=1e-9)
+    assert_allclose(base + values.sum(axis=1), scores, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ENCODING)
@@ -89,11 +90,9 @@ def test_an_encoded_table_equals_one_encoded_by_hand(name):
         by_hand[f"colour={colour}"] = (COLOUR == colour).astype(float)
     assert list(by_hand.columns) == model.encoded_feature_names_
     expected = fitted(name, by_hand)
-    np.testing.assert_array_equal(
-        model.decision_function(frame), expected.decision_function(by_hand)
-    )
+    assert_array_equal(model.decision_function(frame), expected.decision_function(by_hand))
     unseen = by_hand.assign(**dict.fromkeys(by_hand.columns[-3:], 0.0))
-    np.testing.assert_array_equal(
+    assert_array_equal(
         model.decision_function(frame.assign(colour="violet")), expected.decision_function(unseen)
     )
 
@@ -105,7 +104,7 @@ def test_missing_values_in_prediction_alone_are_taken(name):
     assert np.isfinite(scores).all()
     if name in ENCODING and getattr(model._columns.encoding, "means", None) is not None:
         filled = HOLES_FRAME.fillna(FRAME.mean())
-        np.testing.assert_allclose(scores, model.decision_function(filled), atol=1e-12)
+        assert_allclose(scores, model.decision_function(filled), atol=1e-12)
 
 
 MONOTONE = (
@@ -126,7 +125,7 @@ def test_whole_numbers_as_labels_of_columns_are_matched(name):
     frame = pandas.DataFrame(TABLE, columns=[7, 3])
     model = fitted(name, frame)
     for same in (frame[[3, 7]], pandas.DataFrame(TABLE)):
-        np.testing.assert_array_equal(model.decision_function(same), model.decision_function(frame))
+        assert_array_equal(model.decision_function(same), model.decision_function(frame))
     refused(r"X lacks \[3\] and has \[4\]", model.predict, frame.rename(columns={3: 4}))
 
 
@@ -210,7 +209,7 @@ def test_a_file_without_a_learner_of_categories_loads(reloaded):
     frame = FRAME.assign(colour="red")
     model = StructBoostClassifier(objective="hinge", C=5.0, max_iter=3).fit(frame, WIDTH > 2)
     loaded = reloaded(model)
-    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+    assert_array_equal(loaded.predict(frame), model.predict(frame))
 
 
 # Faces of the rows of the table in the guide.

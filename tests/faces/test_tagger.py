@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
@@ -23,7 +24,7 @@ HINGE = {"objective": "hinge", "C": 30}
 
 def sentences(n, seed=0):
     """Words and their kinds; ``saw`` is a noun or a verb by what stands before it."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, y = [], []
     for _ in range(n):
         tags, words = [None], []
@@ -40,7 +41,7 @@ def with_vectors(n, seed=0):
     X, y = sentences(n, seed)
     for x in X:
         for t, token in enumerate(x):
-            rng = np.random.default_rng(sum(map(ord, token["word"])))
+            rng = default_rng(sum(map(ord, token["word"])))
             token |= {"vector": rng.normal(size=4), "place": 2.5 * t}
     return X, y
 
@@ -135,7 +136,7 @@ def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():
 @pytest.mark.parametrize("parameters", [{**HINGE, "max_iter": 10}, {}])
 def test_unknown_tags_and_forbidden_pairs_are_respected(parameters, reloaded):
     X, y = sentences(60)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     partial = [[tag if rng.random() < 0.7 else None for tag in tags] for tags in y]
     forbidden = [("D", "D"), ("D", "V"), (None, "V")]
     tagger = StructBoostTagger(**parameters, forbidden=forbidden)
@@ -203,7 +204,7 @@ def test_tags_of_scikit_learn_declare_inputs_that_are_not_tables():
 
 @pytest.mark.parametrize("parameters", [{}, HINGE, {"objective": "l1_log_loss", "C": 30.0}])
 def test_all_sequences_may_have_one_token(parameters):
-    X = np.random.default_rng(0).normal(size=(40, 1, 2))
+    X = default_rng(0).normal(size=(40, 1, 2))
     y = [["a" if x[0, 0] > 0 else "b"] for x in X]
     assert StructBoostTagger(max_iter=10, **parameters).fit(X, y).score(X, y) > 0.9
 
@@ -213,7 +214,7 @@ def test_stored_zeros_are_equal_to_missing_entries():
     X = [[{"is": bool(k % 2), "not": not k % 2} for k in range(4)]] * 5
     tagger = StructBoostTagger(**HINGE, max_iter=5).fit(X, [[0, 1, 0, 1]] * 5)
     assert tagger.model_.members["token"].family == "active_feature"
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     plain = [sparse.csr_array(rng.integers(2, size=(4, 3)).astype(float)) for _ in range(10)]
     stored = [sparse.csr_array(np.ones((4, 3))) for _ in plain]
     for x, other in zip(plain, stored, strict=True):
@@ -224,7 +225,7 @@ def test_stored_zeros_are_equal_to_missing_entries():
 
 
 def test_a_missing_feature_is_named_with_its_sequence_though_others_have_no_tags():
-    X = list(np.random.default_rng(0).normal(size=(6, 3, 2)))
+    X = list(default_rng(0).normal(size=(6, 3, 2)))
     X[4][1, 0] = np.nan
     y = [[None] * 3, *[["a", "b", "a"]] * 5]
     refused(r"X\[4\]\[1\] has NaN or infinite features", StructBoostTagger().fit, X, y)
@@ -278,7 +279,7 @@ def test_one_tag_gives_a_constant_model_with_a_warning(parameters, of_dicts, rel
 
 def sticky_chain(n_sequences, seed):
     """Sequences of vectors whose tags mostly stay, and are seen through noise."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     X, Y = [], []
     for _ in range(n_sequences):
         tags = [int(random.integers(3))]

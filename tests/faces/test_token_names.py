@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from sklearn.feature_extraction import DictVectorizer
 
 from structboost.faces.token_names import TokenNames
@@ -31,12 +32,12 @@ def test_names_and_values_are_those_of_a_dict_vectorizer(seen, new):
     found = names.learn(seen)
     wanted = other.fit_transform(chain.from_iterable(seen))
     assert names.names == other.feature_names_
-    np.testing.assert_array_equal(found.whole().toarray(), wanted.toarray())
+    assert_array_equal(found.whole().toarray(), wanted.toarray())
     if any(new):
         wanted = other.transform(chain.from_iterable(new)).toarray()
-        np.testing.assert_array_equal(names.table(new).whole().toarray(), wanted)
+        assert_array_equal(names.table(new).whole().toarray(), wanted)
         loaded = TokenNames(names.names)
-        np.testing.assert_array_equal(loaded.table(new).whole().toarray(), wanted)
+        assert_array_equal(loaded.table(new).whole().toarray(), wanted)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, lambda names: pickle.loads(pickle.dumps(names))])
@@ -72,9 +73,9 @@ def test_tokens_of_many_layouts_are_read_as_each_alone():
     tokens[::3] = [{"0": "x", "1": True}] * 200
     names, other = TokenNames(), DictVectorizer()
     wanted = other.fit_transform(tokens).toarray()
-    np.testing.assert_array_equal(names.learn([tokens]).whole().toarray(), wanted)
+    assert_array_equal(names.learn([tokens]).whole().toarray(), wanted)
     rows = [names.table([[token]]).whole().toarray()[0] for token in tokens]
-    np.testing.assert_array_equal(rows, wanted)
+    assert_array_equal(rows, wanted)
 
 
 NUMBERS = st.one_of(st.integers(-1, 2), st.floats(-2, 2))
@@ -112,10 +113,10 @@ def test_vectors_are_numbers_with_an_index_in_their_names(seen, new, data):
     )
     for expected, other in tables:
         whole = expected.whole().toarray()
-        np.testing.assert_array_equal(other.whole().toarray(), whole)
+        assert_array_equal(other.whole().toarray(), whole)
         entries, values = other.parted(np.flatnonzero(columns))
-        np.testing.assert_array_equal(values, whole[:, np.flatnonzero(columns)])
-        np.testing.assert_array_equal(entries.toarray(), np.where(columns, 0.0, whole))
+        assert_array_equal(values, whole[:, np.flatnonzero(columns)])
+        assert_array_equal(entries.toarray(), np.where(columns, 0.0, whole))
         assert entries.has_canonical_format
         assert entries.data.all()
 

@@ -22,6 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from numpy.random import default_rng
 
 BEGUN = "begun"
 ENDS = ("model, interrupted", "model, whole", "KeyboardInterrupt")
@@ -34,7 +35,7 @@ _BETWEEN = 0.3
 
 def noisy(n_classes=4, n=600):
     """A table that cannot be fitted soon."""
-    return np.random.default_rng(0).normal(size=(n, 10)), np.arange(n) % n_classes
+    return default_rng(0).normal(size=(n, 10)), np.arange(n) % n_classes
 
 
 def face(name, outputs=None, **parameters):
@@ -70,7 +71,7 @@ def tagger(**parameters):
 
 
 def costs(X):
-    return np.abs(X[:, :6] @ np.random.default_rng(1).normal(size=(6, 12))) + 1.0
+    return np.abs(X[:, :6] @ default_rng(1).normal(size=(6, 12))) + 1.0
 
 
 def cheapest(costs):
@@ -82,7 +83,7 @@ def chains():
     from structboost import ChainTask, StructuredSVM
 
     X, y = noisy(n_classes=3, n=6400)
-    X, Y = np.split(X, 800), np.split(np.random.default_rng(1).permutation(y), 800)
+    X, Y = np.split(X, 800), np.split(default_rng(1).permutation(y), 800)
     model = StructuredSVM(ChainTask(3), C=1e3, tol=1e-9, max_epochs=10**6).fit(X, Y)
     assert len(model.predict(X[:3])) == 3
 

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+from numpy.random import default_rng
 
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
@@ -45,13 +46,13 @@ class Pairs(Task):
 
 
 def candidates(n=12, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = [rng.normal(size=(rng.integers(2, 5), 3)) for _ in range(n)]
     return X, [int(rng.integers(len(x))) for x in X]
 
 
 def pairs(n=10):
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     return [rng.normal(size=(3, 2)) for _ in range(n)], [
         tuple(rng.integers(0, 2, 2).tolist()) for _ in range(n)
     ]

@@ -1,6 +1,7 @@
 """Routes through a grid, with costs that are far from linear in the features."""
 
 import numpy as np
+from numpy.random import default_rng
 
 from structboost.decisions import (
     GridPath,
@@ -11,8 +12,8 @@ ROUTES = GridPath(3, 3)
 
 def travel(n=120, seed=0, degree=6):
     """PyEPO's costs, far from linear in the features."""
-    rng = np.random.default_rng(seed)
-    B = np.random.default_rng(99).integers(0, 2, size=(ROUTES.n_items, 3))
+    rng = default_rng(seed)
+    B = default_rng(99).integers(0, 2, size=(ROUTES.n_items, 3))
     x = rng.normal(size=(n, 3))
     costs = ((x @ B.T / np.sqrt(3) + 3) ** degree + 1) / 3.5**degree
     return x, costs * rng.uniform(0.8, 1.2, costs.shape)

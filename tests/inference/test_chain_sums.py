@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from structboost.inference import forward_backward, graph_marginals, viterbi
 from structboost.inference.chain import _exponentiate
@@ -14,14 +16,14 @@ from structboost.inference.chain import _exponentiate
 def test_exponentials_are_exact_to_the_last_bits(values):
     own = np.array(values)
     _exponentiate(own, np.empty(len(own)))
-    np.testing.assert_allclose(own, np.exp(values), rtol=1e-15, atol=1e-300)
+    assert_allclose(own, np.exp(values), rtol=1e-15, atol=1e-300)
 
 
 @pytest.mark.parametrize(
     ("n_tokens", "n_tags", "size"), [(4, 70, 1.0), (600, 4, 3.0), (5, 65, 90.0)]
 )
 def test_sums_of_long_chains_and_many_tags_are_those_of_logarithms(n_tokens, n_tags, size):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     emissions = size * rng.normal(size=(n_tokens, n_tags))
     pairs = size * rng.normal(size=(n_tags, n_tags))
     pairs[rng.random(pairs.shape) < 0.1] = -np.inf
@@ -30,8 +32,8 @@ def test_sums_of_long_chains_and_many_tags_are_those_of_logarithms(n_tokens, n_t
     for own in emissions[1:]:
         forward = np.logaddexp.reduce(forward[:, None] + pairs, axis=0) + own
     assert log_sum == pytest.approx(np.logaddexp.reduce(forward), rel=1e-12)
-    np.testing.assert_allclose(of_tags[-1], np.exp(forward - log_sum), atol=1e-9)
-    np.testing.assert_allclose(of_tags.sum(axis=1), 1.0)
+    assert_allclose(of_tags[-1], np.exp(forward - log_sum), atol=1e-9)
+    assert_allclose(of_tags.sum(axis=1), 1.0)
     assert of_pairs.sum() == pytest.approx(n_tokens - 1)
 
 
@@ -48,7 +50,7 @@ def test_probabilities_sum_to_1_at_scores_of_any_size(size):
 @pytest.mark.parametrize("forbids", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_many_tags_have_the_best_sequence_and_the_same_ties(seed, forbids):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n_tokens, n_tags = 12, 70
     # Whole numbers, so that many sequences are equally good.
     emissions = rng.integers(0, (3, 30, 300)[seed % 3], (n_tokens, n_tags)).astype(float)
@@ -70,17 +72,17 @@ def test_tags_that_nothing_leads_to_may_have_a_sum_beyond_the_range(size):
     emissions = np.array([[0.0, 0.0], [0.0, -size], [0.0, 0.0]])
     pairs = np.array([[-np.inf, 0.0], [-np.inf, -size]])
     of_tags, of_pairs, log_sum = forward_backward(emissions, pairs)
-    np.testing.assert_allclose(of_tags, [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], atol=1e-12)
-    np.testing.assert_allclose(of_pairs, [[0.0, 1.0], [0.0, 1.0]], atol=1e-12)
+    assert_allclose(of_tags, [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], atol=1e-12)
+    assert_allclose(of_pairs, [[0.0, 1.0], [0.0, 1.0]], atol=1e-12)
     assert log_sum == pytest.approx(-2.0 * size)
 
 
 def test_scores_beyond_the_precision_of_their_sum_give_probabilities():
     for seed in range(10):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         emissions, pairs = 1e150 * rng.normal(size=(20, 5)), 1e150 * rng.normal(size=(5, 5))
         of_tags, of_pairs, _ = forward_backward(emissions, pairs)
         assert np.isfinite(of_pairs).all()
-        np.testing.assert_array_equal(of_tags.argmax(axis=1), viterbi(emissions, pairs))
-        np.testing.assert_allclose(of_tags.sum(axis=1), 1.0)
+        assert_array_equal(of_tags.argmax(axis=1), viterbi(emissions, pairs))
+        assert_allclose(of_tags.sum(axis=1), 1.0)
         assert of_pairs.sum() == pytest.approx(19.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from structboost.inference import alpha_expansion_labels, min_cut_labels, superpixel_crf
 
@@ -30,7 +31,7 @@ def random_graph(rng, n, n_labels, density, scale=1.0):
 @settings(max_examples=150, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(3, 4), st.sampled_from([0.3, 1.0, 5.0]))
 def test_alpha_expansion_is_near_the_best_and_no_label_improves_it(seed, n_labels, scale):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = int(rng.integers(1, 7))
     energies, edges, weights = random_graph(rng, n, n_labels, rng.choice([0.0, 0.4, 1.0]), scale)
     labels = alpha_expansion_labels(energies, edges, weights)
@@ -48,7 +49,7 @@ def test_alpha_expansion_is_near_the_best_and_no_label_improves_it(seed, n_label
 
 
 def test_several_graphs_at_once_are_as_good_as_one_by_one():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     graphs = [random_graph(rng, int(rng.integers(1, 8)), 3, 0.6) for _ in range(12)]
     sizes = [len(energies) for energies, _, _ in graphs]
     firsts = np.cumsum(sizes) - sizes
@@ -97,7 +98,7 @@ def energy(labels, energies, pairs, forward, backward):
 @given(st.integers(0, 10_000), st.integers(1, 8), st.booleans(), st.sampled_from([0.3, 6.0]))
 @settings(max_examples=60)
 def test_cuts_of_the_base_are_the_best_labels_of_small_graphs(seed, n, is_whole, log_scale):
-    graph = directed_graph(np.random.default_rng(seed), n, is_whole, log_scale)
+    graph = directed_graph(default_rng(seed), n, is_whole, log_scale)
     everything = np.array(list(product((False, True), repeat=n)))
     energies = energy(everything, *graph)
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +114,7 @@ def test_cuts_of_the_base_are_the_best_labels_of_small_graphs(seed, n, is_whole,
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_cuts_of_the_base_are_those_of_pymaxflow(base, monkeypatch, is_whole):
     pytest.importorskip("maxflow")
-    rng = np.random.default_rng(is_whole)
+    rng = default_rng(is_whole)
     for n in (30, 300, 2000):
         energies, *edges = directed_graph(rng, n, is_whole, 0.5)
         graph = 8 * energies, *edges

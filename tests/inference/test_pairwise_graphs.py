@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost.inference import graph as graphs
 from structboost.inference.graph import best_labels, map_labels, one_graph
@@ -13,7 +14,7 @@ SIDE, N_LABELS = 4, 3
 
 def frustrated(seed):
     """A grid of random scores, with pairs of random scores of either sign."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     place = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
     across = np.column_stack((place[:, :-1].ravel(), place[:, 1:].ravel()))
     edges = np.vstack((across, np.column_stack((place[:-1].ravel(), place[1:].ravel()))))
@@ -66,7 +67,7 @@ def test_message_passing_goes_on_while_the_bound_falls(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_two_labels_that_favour_equal_ones_are_the_best_on_graphs_with_cycles(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = int(rng.integers(3, 8))
     edges = np.array([(p, q) if rng.random() < 0.5 else (q, p) for p in range(n) for q in range(p)])
     unary, tables = rng.normal(size=(n, 2)), rng.normal(size=(len(edges), 2, 2))

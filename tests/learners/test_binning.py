@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from structboost import StructBoostClassifier
@@ -20,7 +22,7 @@ from tests.helpers.refusals import refused
 
 def column(seed, n, ties):
     """Values with many, few or no ties, some of which are far more frequent than others."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     if ties == "none":
         return rng.normal(size=n)
     if ties == "some":
@@ -52,8 +54,8 @@ def test_thresholds_are_the_quantiles_as_documented(seed, n, ties):
     middles = distinct[:-1] + 0.5 * np.diff(distinct)
     few = len(distinct) <= MAX_BINS
     bins = bin_thresholds(values[:, None])
-    np.testing.assert_array_equal(bins.values, middles if few else quantile_thresholds(values))
-    np.testing.assert_array_equal(bin_thresholds(values[:, None], exact=True).values, middles)
+    assert_array_equal(bins.values, middles if few else quantile_thresholds(values))
+    assert_array_equal(bin_thresholds(values[:, None], exact=True).values, middles)
     if not few:
         # Bins of about equal count: none beyond its share by more than the ties of one value.
         counts = np.bincount(bin_codes(values[:, None], bins)[0])
@@ -80,7 +82,7 @@ def test_codes_are_on_the_sides_of_the_thresholds_that_the_values_are(seed, ties
         thresholds = binned.bins.values[binned.bins.indptr[f] : binned.bins.indptr[f + 1]]
         assert binned.bins.n_bins[f] == len(thresholds) + 1
         at_most = binned.codes[f][:, None] <= np.arange(len(thresholds))
-        np.testing.assert_array_equal(at_most, features[:, f, None] <= thresholds)
+        assert_array_equal(at_most, features[:, f, None] <= thresholds)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -108,12 +110,12 @@ def test_infinite_values_are_named(bad):
 
 def test_bins_of_one_table_are_kept_until_another_table_or_another_option():
     binning = BinsOfOneTable()
-    table, other = np.random.default_rng(0).normal(size=(2, 30, 3))
+    table, other = default_rng(0).normal(size=(2, 30, 3))
     first = binning(table, max_bins=8)
     assert binning(table, max_bins=8) is first
     assert binning(table, max_bins=4).bins.n_bins.max() == 4
     assert binning(other, max_bins=4) is not binning(table, max_bins=4)
-    np.testing.assert_array_equal(binning(table, max_bins=8).codes, first.codes)
+    assert_array_equal(binning(table, max_bins=8).codes, first.codes)
     binning.forget()
     assert binning(table, max_bins=8) is not first
 
@@ -126,7 +128,7 @@ def test_the_trial_of_features_and_the_fit_bin_one_table(monkeypatch):
         return bin_features(features, **options)
 
     monkeypatch.setattr(binning_module, "bin_features", counting)
-    X = np.random.default_rng(0).normal(size=(100, 4))
+    X = default_rng(0).normal(size=(100, 4))
     model = StructBoostClassifier(max_iter=3).fit(X, X[:, 0] > 0)
     assert len(tables) == 1
     assert not hasattr(model, "_binning")
@@ -146,7 +148,7 @@ def test_the_trial_of_features_and_the_fit_bin_one_table(monkeypatch):
 def test_bins_of_a_sparse_table_are_those_of_the_dense_one(
     seed, share, n_rows, is_rounded, has_gaps
 ):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     values = rng.normal(size=(n_rows, 4)).round(0 if is_rounded else 9)
     values *= rng.random(values.shape) < share
     if has_gaps:
@@ -157,9 +159,9 @@ def test_bins_of_a_sparse_table_are_those_of_the_dense_one(
     dense = bin_features(values)
     for form in (sparse.csr_array(values), sparse.csr_array(sparse.coo_array(halves))):
         thin = bin_features(form)
-        np.testing.assert_array_equal(dense.codes, thin.codes)
+        assert_array_equal(dense.codes, thin.codes)
         for name in ("values", "indptr", "thinned"):
-            np.testing.assert_array_equal(getattr(dense.bins, name), getattr(thin.bins, name))
+            assert_array_equal(getattr(dense.bins, name), getattr(thin.bins, name))
 
 
 def test_a_sparse_table_of_too_many_codes_is_refused(monkeypatch):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from structboost import MulticlassTask, StructBoost
 from structboost.errors import TaskError
@@ -18,7 +19,7 @@ from structboost.learners.tree_growth import fill_leaf_indices
 
 def table(seed, n, n_categories):
     """A feature of categories with some missing, a number, and another of categories."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.integers(0, n_categories, size=(n, 3)).astype(float)
     X[:, 1] = np.round(rng.normal(size=n), 2)
     X[rng.random(n) < 0.15, 0] = np.nan
@@ -36,7 +37,7 @@ def all_sets(column):
 def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categories):
     """Without smoothing to speak of, the best run of the order is the best set (Breiman, 4.2.2)."""
     X = table(seed, n, n_categories)[:, :1]
-    y = np.random.default_rng(seed + 1).choice([-1.0, 1.0], size=n)
+    y = default_rng(seed + 1).choice([-1.0, 1.0], size=n)
     # Weights of many rows: the smoothing is by ten rows of average weight.
     X, y = np.repeat(X, 400, axis=0), np.repeat(y, 400)
     tree = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,))
@@ -57,7 +58,7 @@ def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categori
 @given(st.integers(0, 9999), st.integers(3, 40), st.sampled_from([0.0, 0.7, 1.0, 3.0]))
 def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(seed, k, price):
     """The feature that a node splits is that of the larger gain, less the price of its set."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = np.column_stack((np.arange(60) % k, rng.integers(0, 2, 60))).astype(float)
     y = rng.choice([-1.0, 1.0], size=60)
 
@@ -81,7 +82,7 @@ def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(s
 def test_what_is_no_category_of_training_counts_as_missing(family):
     X = table(0, 500, 200)
     made = family(X, (-1.0, 1.0), categorical=(0, 2))
-    duals = np.random.default_rng(1).normal(size=(len(X), 3))
+    duals = default_rng(1).normal(size=(len(X), 3))
     of_table = made.table([c.learner for c in made.price(duals, 2)])
     strange, missing = X.copy(), X.copy()
     strange[:, 0], missing[:, 0] = 250.0, np.nan
@@ -92,7 +93,7 @@ def test_what_is_no_category_of_training_counts_as_missing(family):
 @pytest.mark.parametrize("with_sets", [False, True])
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 def test_leaves_of_rows_are_those_of_a_walk(depth, with_sets, kind):
-    rng = np.random.default_rng(depth)
+    rng = default_rng(depth)
     n_nodes, n_rows = 2**depth - 1, 2500
     codes = rng.integers(0, 200, (4, n_rows)).astype(kind)
     features, bins = rng.integers(0, 4, (2, n_nodes)), rng.integers(-1, 199, (2, n_nodes))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -29,7 +30,7 @@ def augmented(x, code):
 
 def integers(seed, n_rows, n_features=3):
     """Features with the training value 0: augmented vectors have no other thresholds."""
-    X = np.random.default_rng(seed).integers(-2, 4, (n_rows, n_features)).astype(float)
+    X = default_rng(seed).integers(-2, 4, (n_rows, n_features)).astype(float)
     X[0] = 0.0
     return X
 
@@ -64,7 +65,7 @@ def responses(family, column, n_nodes):
     st.integers(1, 4),
 )
 def test_pricing_equals_all_stumps_on_augmented_vectors(seed, response, per_channel):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, codes = integers(seed, 8, n_features=2), TaxonomyTask(NESTED).tree.codes()
     X *= seed % 5 > 0  # at times without a split
     # Duals of outputs: what each example asks of each class sums to 0, so that what is common to

@@ -3,6 +3,8 @@
 from functools import partial
 
 import numpy as np
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from structboost import (
@@ -20,7 +22,7 @@ from tests.helpers.refusals import refused
 
 
 def test_bins_of_a_feature_with_holes_fit_a_byte():
-    X = np.random.default_rng(0).normal(size=(3000, 2))
+    X = default_rng(0).normal(size=(3000, 2))
     assert not bin_thresholds(X).is_low.any()
     X[::7, 1] = np.nan
     bins = bin_thresholds(X)
@@ -30,12 +32,12 @@ def test_bins_of_a_feature_with_holes_fit_a_byte():
     assert codes.dtype == np.uint8
     assert (codes[1, ::7] == MAX_BINS - 1).all()
     assert (codes[2, ::7] == 0).all()
-    np.testing.assert_array_equal(codes[1][~np.isnan(X[:, 1])], codes[2][~np.isnan(X[:, 1])])
+    assert_array_equal(codes[1][~np.isnan(X[:, 1])], codes[2][~np.isnan(X[:, 1])])
 
 
 def labelled(n=240):
     """Classes that depend on what is missing as well as on values."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     X = rng.normal(size=(n, 3))
     y = (X[:, 0] > 0) + (X[:, 1] > 0.5)
     X[rng.random(n) < 0.3, 2] = np.nan
@@ -49,9 +51,7 @@ def test_tables_on_disk_keep_holes_and_the_certificate(tmp_path):
     expected = StructBoostClassifier(**hinge).fit(X, y)
     BinnedTable.from_array(tmp_path / "table", X)
     on_disk = StructBoostClassifier(**hinge).fit(BinnedTable.open(tmp_path / "table"), y)
-    np.testing.assert_allclose(
-        on_disk.decision_function(X), expected.decision_function(X), atol=1e-9
-    )
+    assert_allclose(on_disk.decision_function(X), expected.decision_function(X), atol=1e-9)
     assert expected.history_[-1]["certified"]
 
 
@@ -62,9 +62,7 @@ def test_what_is_missing_at_prediction_only_is_larger_than_all_numbers():
         model = StructBoostClassifier(max_iter=10, **options).fit(X, y)
         holed, large = X[:20].copy(), X[:20].copy()
         holed[:, 1], large[:, 1] = np.nan, 1e6
-        np.testing.assert_array_equal(
-            model.decision_function(holed), model.decision_function(large)
-        )
+        assert_array_equal(model.decision_function(holed), model.decision_function(large))
 
 
 def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
@@ -105,7 +103,7 @@ def test_stumps_of_a_channel_are_on_different_features():
 
 def sparse_labelled(n=300):
     """Features of few values of both signs, one without zeros, one without entries."""
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     X = np.round(2 * rng.normal(size=(n, 4)), 1) * (rng.random((n, 4)) < 0.4)
     X[:, 2] = rng.choice([-1.5, 0.5, 2.0], size=n)
     X[:, 3] = 0.0

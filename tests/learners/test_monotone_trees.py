@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.optimize import minimize
 
 from structboost.learners.binning import BY_SET
@@ -17,7 +18,7 @@ GRID = np.array(list(product(range(4), repeat=3)), float)
 
 def drawn(seed, depth, **options):
     """Tree of any splits, its leaf at each point of the grid, and which leaves are above which."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     directions = [*rng.integers(-1, 2, 2), 0]
     family = TreeFamily(
         GRID, (-1.0, 1.0), depth=depth, directions=directions, categorical=[2], **options
@@ -73,7 +74,7 @@ def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
 def test_answers_keep_the_directions_on_a_grid_with_what_is_missing_and_categories(
     seed, depth, has_missing, has_categories, confident
 ):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.integers(0, 5, size=(60, 3)).astype(float)
     if has_missing:
         X[rng.random(X.shape) < 0.2] = np.nan

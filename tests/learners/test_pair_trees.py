@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from structboost import (
     BinaryTask,
@@ -30,7 +32,7 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
     for trial in range(25):
-        rng = np.random.default_rng(trial)
+        rng = default_rng(trial)
         X, categorical, directions = drawn_table(rng, **kind)
         directions = None if trial % 5 == 0 else directions
         if trial % 2:
@@ -55,7 +57,7 @@ def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
         for candidate, response in zip(candidates, responses, strict=True):
             assert response @ duals[:, candidate.channel] == pytest.approx(candidate.edge)
         table = family.table(learners)
-        np.testing.assert_array_equal(table.responses(X), responses)
+        assert_array_equal(table.responses(X), responses)
         assert [family.restored(list(learner)) for learner in learners] == learners
         grid = grid_of(X)[0]
         listed = {tree.tobytes() for tree in functions_of(grid, categorical, directions)}
@@ -63,7 +65,7 @@ def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
 
 
 def test_candidates_of_a_channel_split_different_features_at_their_roots():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, duals = rng.normal(size=(80, 6)), rng.normal(size=(80, 1))
     X[rng.random(X.shape) < 0.1] = np.nan
     family = PairTreeFamily(X, (-1.0, 1.0))
@@ -82,7 +84,7 @@ class WithoutPart(PairTreeFamily):
 
 
 def test_the_search_of_a_part_first_ends_at_the_same_optimum():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, duals = rng.normal(size=(60, 70)), rng.normal(size=(60, 2))
     family = PairTreeFamily(X, (-1.0, 1.0))
     part = family.part()
@@ -127,7 +129,7 @@ def test_learners_of_other_features_and_shared_prices_are_refused():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_no_certificate_is_false(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, categorical, directions = drawn_table(rng, **KINDS[seed % 4])
     trees = np.where(listed_trees(X, categorical, directions), 1.0, -1.0)
     C, tol = float(rng.uniform(1, 40)), float(rng.choice([0.05, 0.01, 1e-4]))
@@ -153,7 +155,7 @@ def test_no_certificate_is_false(seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    pd, rng = pytest.importorskip("pandas"), default_rng(0)
     X = rng.normal(size=(160, 4))
     X[rng.random(X.shape) < 0.1] = np.nan
     frame = pd.DataFrame(X, columns=list("abcd"))
@@ -175,9 +177,9 @@ def test_tables_of_features_and_pairs_give_the_scores(fitted):
     n_single, n_pairs = len(tables.steps.features), len(tables.pairs)
     assert repr(tables) == f"PairTables({n_single} features, {n_pairs} pairs, 3 channels)"
     scores = model.model_.scores(rows)
-    np.testing.assert_allclose(tables.raw_scores(rows), scores, atol=1e-9)
+    assert_allclose(tables.raw_scores(rows), scores, atol=1e-9)
     pure = tables.purified()
-    np.testing.assert_allclose(pure.raw_scores(rows), scores, atol=1e-9)
+    assert_allclose(pure.raw_scores(rows), scores, atol=1e-9)
     for values in pure.pairs.values():
-        np.testing.assert_allclose(values[:, :-1].mean(axis=1), 0, atol=1e-12)
-        np.testing.assert_allclose(values[:-1].mean(axis=0), 0, atol=1e-12)
+        assert_allclose(values[:, :-1].mean(axis=1), 0, atol=1e-12)
+        assert_allclose(values[:-1].mean(axis=0), 0, atol=1e-12)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from structboost.contract.parts import SparseFeature
@@ -70,12 +71,12 @@ def test_every_form_of_responses_has_the_sums_of_its_answers(n_levels):
             expected_scores[channel] += coefficient * answers[learner, FIRST:]
         responses.add_products(terms, measure, FIRST, out)
         responses.add_scores(terms, FIRST, scores)
-        np.testing.assert_allclose(out, expected, atol=1e-12)
-        np.testing.assert_allclose(scores, expected_scores, atol=1e-12)
+        assert_allclose(out, expected, atol=1e-12)
+        assert_allclose(scores, expected_scores, atol=1e-12)
         if isinstance(responses, StoredResponses | SparseResponses):
             duals = rng.normal(size=(N_CHANNELS, N_ROWS))
             edges = (answers[terms.learners] * duals[terms.channels]).sum(axis=1)
-            np.testing.assert_allclose(responses.edges(terms, duals), edges, atol=1e-12)
+            assert_allclose(responses.edges(terms, duals), edges, atol=1e-12)
 
 
 def test_a_family_may_not_change_the_form_of_its_answers():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from sklearn.datasets import load_iris
 
 from structboost import MulticlassTask, StructBoost
@@ -61,14 +63,14 @@ def check_growth(X, duals, depth, min_rows=1, l2=0.0, *, confident=False):
             leaves = range(len(bins), 2 * len(bins) + 1)
             weights = np.array([own[rows_of[leaf]].sum() for leaf in leaves])
             assert edge == pytest.approx(np.abs(weights).sum())
-            np.testing.assert_array_equal(tree.leaves, np.where(weights > 1e-12, 1.0, -1.0))
+            assert_array_equal(tree.leaves, np.where(weights > 1e-12, 1.0, -1.0))
     return family
 
 
 @given(st.integers(0, 9999), st.integers(1, 4), st.integers(1, 3), st.floats(0.0, 0.9))
 def test_every_split_is_the_best_one(seed, depth, n_channels, share_of_zeros):
     """Dense and sparse features, a constant one, rows without a dual."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.integers(0, 9, size=(80, 4)).astype(float)
     X[rng.random(X.shape) < share_of_zeros] = 3.0
     X[:, 2] = 1.0
@@ -81,7 +83,7 @@ def test_every_split_is_the_best_one(seed, depth, n_channels, share_of_zeros):
 @given(st.integers(0, 9999), st.sampled_from([0.03, 0.2]), st.booleans())
 def test_sparse_columns_that_are_passed_over_have_no_better_split(seed, share, is_signal):
     """Many columns with few entries, between dense ones, with the common value at any place."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.integers(-2, 3, size=(90, 80)) * (rng.random((90, 80)) < share).astype(float)
     X[:, [0, 40, 41]] = rng.integers(0, 9, size=(90, 3))
     X[:, 50:] = np.abs(X[:, 50:])
@@ -91,7 +93,7 @@ def test_sparse_columns_that_are_passed_over_have_no_better_split(seed, share, i
 
 def test_splits_are_the_best_over_several_blocks_of_rows():
     """The commonest bin differs from block to block, or is common in one of them only."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 2 * BLOCK_ROWS + 100
     in_second = np.arange(n) >= BLOCK_ROWS
     X = rng.integers(0, 5, size=(n, 4)).astype(float)
@@ -112,7 +114,7 @@ def test_splits_are_the_best_over_several_blocks_of_rows():
 )
 def test_the_compiled_form_adds_up_what_the_trees_answer(seed, depth, dtype, n_rows):
     """Thresholds at values of the rows and beside them, nodes without a split, several channels."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n_nodes, n_trees = 2**depth - 1, 7
     X = (rng.normal(size=(n_rows, 4)) * 50).astype(np.float64).astype(dtype)
     threshold = rng.choice(X.ravel(), (n_trees, n_nodes)).astype(np.float64)
@@ -128,11 +130,11 @@ def test_the_compiled_form_adds_up_what_the_trees_answer(seed, depth, dtype, n_r
             while k < n_nodes:
                 k = 2 * k + (1 if float(row[trees.feature[t, k]]) <= threshold[t, k] else 2)
             plain[p] += leaf[t, k - n_nodes] * weights[t]
-    np.testing.assert_array_equal(scores, plain)
+    assert_array_equal(scores, plain)
 
 
 def test_trees_grow_on_rows_drawn_anew_in_each_round():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, duals = rng.integers(0, 99, size=(400, 3)) * 1.0, rng.normal(size=(400, 2))
 
     def family(fraction=0.5, seed=0, rows=X):
@@ -150,7 +152,7 @@ def test_trees_grow_on_rows_drawn_anew_in_each_round():
     assert 0.9 < share < 1.4
     assert (np.abs(drawn.responses([first[0].learner])) == 1).all()
     # Rows in another order, each of them once or twice with half of its weight.
-    rows = np.random.default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
+    rows = default_rng(1).permutation(np.append(np.arange(400), np.arange(100)))
     halved = duals[rows] / np.bincount(rows)[rows, None]
     found = family(rows=X[rows]).price(halved, 1)
     assert [c.learner for c in found] == [c.learner for c in first]
@@ -185,7 +187,7 @@ def test_trees_share_the_weight_unless_told_otherwise():
 @given(st.integers(0, 9999), st.integers(1, 25), st.sampled_from([0.0, 0.7, 20.0]), st.booleans())
 def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zeros):
     """Leaves are shares of the weight of all rows, whichever the tree was grown on."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.integers(0, 9, size=(120, 4)).astype(float)
     duals = rng.normal(size=(120, 2)) + 0.5 * (X[:, :2] > 4)
     if has_zeros:
@@ -204,7 +206,7 @@ def test_splits_are_the_best_that_leave_enough_rows(seed, min_rows, l2, has_zero
                 assert answer == pytest.approx(np.rint(127 * own.sum() / mass))
             answers = grown.responses([tree])[0]
             assert answers.dtype == np.int8
-            np.testing.assert_array_equal(grown.table([tree]).responses(X)[0], answers)
+            assert_array_equal(grown.table([tree]).responses(X)[0], answers)
             assert edge == pytest.approx(answers @ d)
             assert grown.restored(tree) == tree
 
@@ -222,7 +224,7 @@ def test_sides_of_a_set_have_enough_rows():
 
 
 def test_each_node_splits_one_of_the_features_drawn_for_it():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(600, 6))
     X[rng.random(600) < 0.2, 0] = np.nan
     duals = rng.normal(size=(600, 1)) + 2.0 * np.sign(X[:, 5:])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.datasets import load_wine
 
 from structboost import (
@@ -30,7 +31,7 @@ ONES = np.ones(4)
 
 
 def made(seed, n=40, n_features=3):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(n, n_features)) * [1e-3, 1.0, 1e4] + [0.0, 50.0, 1e5]
     return X, rng.normal(size=(n, 2))
 
@@ -41,7 +42,7 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
     X = X if response[0] < 0 else np.abs(X)
     family = LinearFunctionFamily(X, response)
     found = family.price(duals, 3)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     others = rng.normal(size=(300, family.standardisation.width))
     others = others if response[0] < 0 else np.abs(others)
     others *= family.radius / np.linalg.norm(others, axis=1, keepdims=True)
@@ -81,7 +82,7 @@ def test_constant_features_kinds_without_parts_and_other_types_do_no_harm():
 
 @pytest.mark.parametrize("n_rows", [300, 3000])
 def test_the_radius_follows_the_dimension_of_the_features(n_rows):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     independent = rng.normal(size=(n_rows, 60)) * np.logspace(-3, 3, 60) + 5.0
     # Each feature ten times over, with noise that hardly tells copies apart.
     copies = np.repeat(independent[:, :6], 10, axis=1)
@@ -107,7 +108,7 @@ def test_the_radius_follows_the_dimension_of_the_features(n_rows):
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
 def test_objective_and_bound_are_those_of_an_independent_solver(formulation):
     """A program over all stumps and 2,000 linear functions of all directions."""
-    C, rng = 10.0, np.random.default_rng(0)
+    C, rng = 10.0, default_rng(0)
     X = rng.normal(size=(16, 2))
     y = (X @ [1.0, -0.5] > 0).astype(int) + (np.abs(X[:, 1]) > 0.8)
     family = LinearFunctionFamily(X)

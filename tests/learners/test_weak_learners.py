@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.svm import LinearSVC
@@ -43,19 +45,19 @@ PAIR, SIGNED = ((-1.0, 1.0), (0.0, 1.0)), ((-1.0, 1.0),)
 
 
 def made(seed=0, n=60):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     return rng.normal(size=(n, 3)), rng.normal(size=(n, 2))
 
 
 def with_holes(X):
     """Some values of the first feature are missing, and all of the last."""
-    holes = np.random.default_rng(0).random(X.shape) < [0.3, 0.0, 1.0]
+    holes = default_rng(0).random(X.shape) < [0.3, 0.0, 1.0]
     return np.where(holes, np.nan, X)
 
 
 def with_categories(X):
     rows = np.column_stack((np.floor(4 * np.abs(X[:, 0])) % 5, X[:, 1], np.abs(X[:, 2]) > 1))
-    return np.where(np.random.default_rng(0).random(X.shape) < [0.2, 0.0, 0.2], np.nan, rows)
+    return np.where(default_rng(0).random(X.shape) < [0.2, 0.0, 0.2], np.nan, rows)
 
 
 def has_ones(X):
@@ -147,7 +149,7 @@ def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, s
     X, duals = made(seed)
     # Values that many rows share, zeros among them, and at times a channel without duals.
     X[:, 0] = np.round(X[:, 0])
-    X[np.random.default_rng(seed).random(60) < 0.4, 1] = 0.0
+    X[default_rng(seed).random(60) < 0.4, 1] = 0.0
     duals[:, 0] *= seed % 5 > 0
     make, responses, rows = case_of(name, X)
     for response in responses:
@@ -186,13 +188,13 @@ def test_edges_are_what_the_answers_give_and_no_learner_has_a_larger_one(name, s
 def check_table(family, learners, rows):
     """Check that the table of learners, and its fastest form, give the answers of the family."""
     table, answers = family.table(learners), answers_of(family, learners)
-    np.testing.assert_allclose(table.responses(rows), answers, atol=1e-5)
-    weights = np.random.default_rng(0).normal(size=(len(learners), 3))
+    assert_allclose(table.responses(rows), answers, atol=1e-5)
+    weights = default_rng(0).normal(size=(len(learners), 3))
     weights[0] = 0.0
     scorer = table.scorer(weights, rows.shape[1])
     for n in (0, 1, 2, 60):
         expected = answers[:, :n].T @ weights
-        np.testing.assert_allclose(scorer.raw_scores(rows[:n]), expected, atol=1e-4)
+        assert_allclose(scorer.raw_scores(rows[:n]), expected, atol=1e-4)
     shares = table.feature_shares(rows.shape[1]).sum(axis=1)
     assert shares.max() <= 1 + 1e-12
 
@@ -242,7 +244,7 @@ def test_shared_learners_are_those_of_largest_norm(name):
         assert norms == sorted(norms, reverse=True)
     learners = [learner for learner, _ in found]
     edges = np.array([edges for _, edges in found])
-    np.testing.assert_allclose(answers_of(family, learners) @ duals, edges, atol=1e-4)
+    assert_allclose(answers_of(family, learners) @ duals, edges, atol=1e-4)
     if name != "patch":  # draws others
         assert family.price_groups(duals, 1)[0][0][0] == learners[0]
 
@@ -255,7 +257,7 @@ def test_a_perceptron_is_at_least_as_good_as_the_stump_that_it_starts_from():
 
 @pytest.mark.parametrize("changes", [{"side": 1}, {"side": 7}, {"grid": 5}, {"overlap": -1}])
 def test_cells_without_a_position_are_refused(changes):
-    X = np.random.default_rng(0).normal(size=(20, 36))
+    X = default_rng(0).normal(size=(20, 36))
     assert PatchFamily(X, image_shape=(6, 6), side=3, grid=4, overlap=0).n_features == 36
     with pytest.raises(ValueError, match=r"side is .*, grid .* and overlap"):
         PatchFamily(X, image_shape=(6, 6), **{"side": 3, **changes})
@@ -263,20 +265,20 @@ def test_cells_without_a_position_are_refused(changes):
 
 @pytest.mark.filterwarnings("error")
 def test_a_model_without_splits_has_no_important_features():
-    X = np.random.default_rng(0).normal(size=(30, 3))
+    X = default_rng(0).normal(size=(30, 3))
     with pytest.warns(EmptyModelWarning):
         empty = StructBoost(BinaryTask(), C=1e-3).fit(X, np.where(X[:, 0] > 0, 1, -1)).model_
     assert empty.n_learners == 0
-    np.testing.assert_array_equal(empty.feature_importances(), np.zeros(3))
-    np.testing.assert_array_equal(empty.scores(X), np.zeros((30, 1)))
+    assert_array_equal(empty.feature_importances(), np.zeros(3))
+    assert_array_equal(empty.scores(X), np.zeros((30, 1)))
     constant = StructBoost(BinaryTask(), C=10.0).fit(X, np.ones(30)).model_
     assert constant.n_learners == 1
-    np.testing.assert_array_equal(constant.feature_importances(), np.zeros(3))
+    assert_array_equal(constant.feature_importances(), np.zeros(3))
 
 
 def test_discriminant_is_that_of_scikit_learn():
     X, _ = made(1, 300)
-    y = X @ [1.0, -2.0, 0.5] + np.random.default_rng(0).normal(size=300) > 0.3
+    y = X @ [1.0, -2.0, 0.5] + default_rng(0).normal(size=300) > 0.3
     # Equal weights within each class, equal classes.
     duals = np.where(y, 1.0 / y.sum(), -1.0 / (~y).sum())
     ours = LDAFamily(X, (-1.0, 1.0)).direction(duals)[:-1] / X.std(axis=0)
@@ -287,7 +289,7 @@ def test_discriminant_is_that_of_scikit_learn():
 
 def test_the_svm_is_trained_without_the_smallest_tenth_of_the_duals():
     """Section 4.3: a tenth of the rows with a dual lies far out and has a small weight."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(120, 2))
     duals = np.where(X @ [1.0, 2.0] > 0, 1.0, -1.0) * rng.uniform(1.0, 2.0, size=120)
     duals[:20] = 0.0
@@ -301,7 +303,7 @@ def test_the_svm_is_trained_without_the_smallest_tenth_of_the_duals():
         return np.append(machine.coef_, machine.intercept_)
 
     found = SVMFamily(X, (-1.0, 1.0)).direction(duals)
-    np.testing.assert_allclose(found, plane(np.arange(30, 120)), rtol=1e-9)
+    assert_allclose(found, plane(np.arange(30, 120)), rtol=1e-9)
     assert np.abs(found - plane(np.arange(20, 120))).max() > 0.1
 
 
@@ -313,7 +315,7 @@ def test_the_svm_is_trained_without_the_smallest_tenth_of_the_duals():
 @pytest.mark.parametrize("scales", list(permutations((0.01, 1.0, 7.0))))
 def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
     """Whichever kind comes first: a bound that forgets one is above the optimum."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     parts = {"node": 30, "edge": 50, "image": 10}
     tables = {kind: rng.normal(size=(n, 2)) for kind, n in parts.items()}
     duals = {
@@ -337,7 +339,7 @@ def test_the_largest_edge_is_that_over_all_kinds(rule, scales):
 
 
 def test_stumps_priced_over_several_blocks_of_rows():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     # A sparse feature, which is read by its rare rows, a dense one, and rows without duals.
     features = np.column_stack((rng.random(20_000) < 0.1, rng.integers(300, size=20_000)))
     duals = rng.normal(size=(20_000, 2)) * (rng.random((20_000, 1)) < 0.6)
@@ -353,7 +355,7 @@ def test_stumps_priced_over_several_blocks_of_rows():
 
 def test_the_seed_of_a_family_that_draws_changes_what_it_finds():
     family = partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, overlap=1, n_candidates=5)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows, duals = rng.random((60, 36)), rng.normal(size=(60, 2))
     edges = [
         [c.edge for c in family(rows, (-1.0, 1.0), random_state=seed).price(duals, 20)]
@@ -374,7 +376,7 @@ def test_the_seed_of_a_family_that_draws_changes_what_it_finds():
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_last_bits_of_duals_do_not_decide_between_equal_learners(family, shared, seed):
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     column = random.integers(0, 6, (40, 2)).astype(float)
     # Each feature has a mirror image, whose learners are as good.
     searched = family(np.hstack((column, -column)), (-1.0, 1.0))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
@@ -25,7 +26,7 @@ class Problem:
     """Tokens whose features 4 and 5 are equal, tags that partly follow, and all other tags."""
 
     def __init__(self, seed=0, n=12, *, vectors=False, forbidden=False, unknown=False):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         self.task = ChainTask(N_TAGS, vectors=vectors, forbidden=FORBIDDEN if forbidden else [])
         X, Y = [], []
         while len(X) < n:
@@ -189,7 +190,7 @@ def test_the_solver_follows_from_lengths_and_memory(monkeypatch):
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=50)
 def test_equal_columns_are_one_column_of_the_same_scores_and_norm(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     table = rng.random((5, 4))[:, rng.integers(0, 4, 9)] < 0.5
     columns = SameColumns(np.where(table, np.arange(9), -1), 9)
     groups, starts = columns.entries

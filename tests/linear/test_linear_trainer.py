@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.datasets import make_classification
@@ -28,7 +29,7 @@ N_FEATURES = 7
 
 def chain_data(n=60, seed=0):
     """Tokens as indices of active features, and tags that partly follow from them."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, Y = [], []
     for _ in range(n):
         size = rng.integers(1, 4)
@@ -42,7 +43,7 @@ def chain_data(n=60, seed=0):
 
 
 def test_bounded_weights_end_at_the_optimum_of_a_solver_with_bounds():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     X = rng.normal(size=(20, 3, 2))
     # Neighbours differ, so the weights of the edge would be negative.
     Y = [(k, 1 - k) if i % 4 else (k, k) for i, k in enumerate(rng.integers(0, 2, 20).tolist())]
@@ -74,7 +75,7 @@ def test_classes_are_those_of_logistic_regression_on_standardised_features():
 
 
 def test_label_sets_of_a_sparse_table_are_one_logistic_regression_for_each_label():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = sparse.random(60, 12, 0.3, random_state=0, format="csr")
     X = SparseRows(table)
     Y = (table.toarray()[:, :3] + 0.3 * rng.random((60, 3)) > 0.3).astype(int)
@@ -141,7 +142,7 @@ def test_folds_beyond_those_that_choose_c_are_fitted_at_the_c_of_the_fit(C):
 
 @pytest.mark.slow
 def test_temperature_minimises_the_log_loss_of_held_out_sequences():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, Y = chain_data(30)
     Y = [np.where(rng.random(len(y)) < 0.3, rng.integers(0, 3, len(y)), y) for y in Y]
     held = []

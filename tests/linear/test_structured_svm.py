@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -191,7 +192,7 @@ class DeclaredNearsighted(Nearsighted):
 
 
 def test_inexact_argmax_is_noticed_or_declared():
-    X = [np.random.default_rng(i).normal(size=(6, 2)) for i in range(10)]
+    X = [default_rng(i).normal(size=(6, 2)) for i in range(10)]
     Y = [5] * 5 + [0] * 5
     refused(
         r"loss-augmented argmax of X\[\d\] is not exact",
@@ -215,7 +216,7 @@ class LooksAtThree(Choose):
 
 
 def test_a_pass_that_finds_nothing_does_not_stall_the_fit():
-    X = [np.random.default_rng([0, i]).normal(size=(8, 3)) for i in range(20)]
+    X = [default_rng([0, i]).normal(size=(8, 3)) for i in range(20)]
     Y = [int((x @ (1.0, 0.3, 0.0) + 0.1 * x[:, 2] ** 2).argmax()) for x in X]
     svm = StructuredSVM(LooksAtThree(), C=1000.0, tol=0.02, random_state=0).fit(X, Y)
     assert len(svm.history_) < 40
@@ -240,7 +241,7 @@ def test_a_negative_feature_of_a_bounded_kind_is_named():
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_kind_without_parts_is_no_source_of_warnings():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     X = [GraphInput(random.normal(size=(3, 2)), np.zeros((0, 2), int)) for _ in range(5)]
     Y = [(x.nodes[:, 0] > 0).astype(int) for x in X]
     svm = StructuredSVM(GraphTask(2), C=10.0).fit(X, Y)
@@ -272,7 +273,7 @@ def sequences(rng, n=30, n_features=7):
 
 @pytest.mark.parametrize("task_class", [ChainTask, BoundedChain])
 def test_numbers_of_active_features_give_the_model_of_the_array(task_class):
-    tables, Y = sequences(np.random.default_rng(0))
+    tables, Y = sequences(default_rng(0))
     rows = [active_features(table, 7) for table in tables]
     task = task_class(3)
     dense = StructuredSVM(task, C=20, tol=1e-7, random_state=0)
@@ -288,7 +289,7 @@ def test_numbers_of_active_features_give_the_model_of_the_array(task_class):
 
 
 def test_the_variances_of_columns_beside_names_sum_to_five():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     rows = {"token": rng.integers(0, 9, (40, 3)), "vector": rng.normal(size=(40, 50))}
     stack = StackedParts(rows, dict.fromkeys(rows, np.arange(0, 41, 10)))
     kinds = dict.fromkeys(rows, PartKind(2))

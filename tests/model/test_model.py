@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -44,12 +46,12 @@ def test_a_file_of_an_estimator_is_read_with_the_name_of_its_class(tmp_path):
     estimator.save(tmp_path / "e")
     with pytest.warns(UserWarning, match=r"StructBoostClassifier\.load reads it with labels"):
         model = load_model(tmp_path / "e")
-    np.testing.assert_array_equal(model.scores(X, "x"), estimator.model_.scores(X, "x"))
+    assert_array_equal(model.scores(X, "x"), estimator.model_.scores(X, "x"))
 
 
 @given(st.integers(0, 10**6), st.integers(0, 12), st.integers(1, 3))
 def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     stumps = StumpTable(
         rng.integers(0, 3, n_stumps),
         rng.choice([-np.inf, np.inf, -1.0, 0.0, 0.5, 2.0], n_stumps),
@@ -58,7 +60,7 @@ def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
     )
     weights = rng.normal(size=(n_stumps, n_channels)) * (rng.random((n_stumps, 1)) < 0.7)
     rows = rng.choice([-3.0, -1.0, 0.0, 0.25, 0.5, 2.0, 9.0], (20, 3))
-    np.testing.assert_allclose(
+    assert_allclose(
         stumps.scorer(weights, 3).raw_scores(rows), stumps.responses(rows).T @ weights, atol=1e-12
     )
     # Sums of numbers that are not negative stay so despite rounding, as energies of edges must.
@@ -76,8 +78,8 @@ def test_predictions_and_stages_are_those_of_the_learners(family):
     predicted = [*fitted.staged_predict(X), fitted.predict(X)]
     for model, labels in zip(stages, predicted, strict=True):
         expected = summed_answers(model)(X)
-        np.testing.assert_allclose(model.scores(X), expected, atol=1e-9)
-        np.testing.assert_array_equal(labels, expected.argmax(axis=1))
+        assert_allclose(model.scores(X), expected, atol=1e-9)
+        assert_array_equal(labels, expected.argmax(axis=1))
 
 
 @pytest.mark.parametrize("family", ["stump", "tree"])
@@ -88,15 +90,15 @@ def test_scores_do_not_depend_on_the_type_of_the_table(family):
     )
     expected = fitted.model_.scores(whole.astype(float))
     for dtype in (np.uint8, np.int16, np.int64, np.float32):
-        np.testing.assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
+        assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
 
 
 def test_scores_do_not_depend_on_the_order_of_the_table_in_memory():
     # One channel: a matrix times a vector, for which kernels differ.
-    rows = np.random.default_rng(0).normal(size=(60, 5))
+    rows = default_rng(0).normal(size=(60, 5))
     ranker = StructBoostRanker(objective="svm", C=1.0)
     model = ranker.fit(rows, (rows[:, 0] > 0).astype(int), qid=np.arange(60) // 10).model_
-    np.testing.assert_array_equal(model.scores(np.asfortranarray(rows)), model.scores(rows))
+    assert_array_equal(model.scores(np.asfortranarray(rows)), model.scores(rows))
 
 
 def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classifier):
@@ -105,7 +107,7 @@ def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classi
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: model.scores(X), range(20)))
     for scores in found:
-        np.testing.assert_array_equal(scores, classifier.model_.scores(X))
+        assert_array_equal(scores, classifier.model_.scores(X))
     assert model.compile() is model.scorer()
     assert len(pickle.dumps(model)) == size
 
@@ -138,7 +140,7 @@ def test_importances_are_shares_of_the_absolute_weights(classifier):
     split = np.isfinite(stumps.threshold)
     expected = np.bincount(stumps.feature[split], sizes[split], minlength=4)
     assert expected.sum() > 2  # as weights of sum 1 their shares would be no test
-    np.testing.assert_allclose(classifier.feature_importances_, expected / expected.sum())
+    assert_allclose(classifier.feature_importances_, expected / expected.sum())
 
 
 def test_a_learner_on_several_channels_counts_once_and_one_without_weight_not_at_all(classifier):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import sparse
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
@@ -58,7 +59,7 @@ def master_with_columns(rng, X, Y, sparse_answers):
 
 @pytest.mark.parametrize("sparse_answers", [False, True])
 def test_the_gradient_is_that_of_the_differences(sparse_answers):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     X, Y = chains(rng)
     master = master_with_columns(rng, X, Y, sparse_answers)
     weights = rng.random(10)
@@ -82,7 +83,7 @@ def test_too_many_listed_outputs_are_named(monkeypatch):
 
 
 def test_the_optimum_is_that_of_another_solver():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = (rng.random((80, 6)) < 0.5).astype(float)
     Y = (table @ [2.0, 1.0, 0.5, 0, 0, 0] + rng.normal(size=80) > 1.5).astype(int)
     Y += (rng.random(80) < 0.2).astype(int)
@@ -112,7 +113,7 @@ def test_the_optimum_is_that_of_another_solver():
 
 
 def test_the_bound_holds_where_the_model_is_empty_and_C_is_found():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     X, Y = rng.normal(size=(40, 2)), rng.integers(3, size=40)
     task = EnumeratedTask(["a", "b", "c"], np.eye(3))
     names = [task.listed[k] for k in Y]
@@ -155,7 +156,7 @@ class NoRows:
 
 
 def test_inputs_that_a_task_does_not_read_are_not_taken_apart():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     y, scores = rng.integers(0, 3, 8), rng.normal(size=(8, 3))
     task = MulticlassTask(3)
     (kind,) = task.kinds

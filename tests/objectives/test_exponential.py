@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
 from sklearn.datasets import load_iris
@@ -29,7 +30,7 @@ INFINITE = float("inf")
 
 def made(n=60, n_classes=3, seed=0):
     """A table that is learnt well but not perfectly, and its labels."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = np.arange(n) % n_classes
     X = np.round(rng.normal(size=(n, 4)) + y[:, None] * rng.normal(size=(n_classes, 4))[y] * 0.3, 1)
     return X, y
@@ -94,7 +95,7 @@ def test_closed_form_without_errors():
 @pytest.mark.slow
 @given(st.integers(0, 1000), st.sampled_from([3.0, 50.0, 1e4]))
 def test_both_solvers_reach_an_independent_optimum(seed, C):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y, responses = rng.integers(0, 3, 25), rng.choice([-1, 1], size=(12, 25))
     y[0], channels = 2, rng.integers(0, 3, 12)
     masters = []
@@ -204,7 +205,7 @@ def test_stage_wise_is_the_printed_update():
 )
 def test_objective_is_that_of_the_model(estimator):
     X, y = load_iris(return_X_y=True)
-    weights = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    weights = default_rng(0).integers(1, 4, len(y)).astype(float)
     estimator.fit(X, y, sample_weight=weights)
     scores = estimator.decision_function(X)
     if getattr(estimator, "loss", "exponential") == "exponential":

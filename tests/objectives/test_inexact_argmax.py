@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import MulticlassTask, StructBoost, StructuredSVM
 from structboost.contract.probes import probe_argmax
@@ -63,7 +64,7 @@ class Rounded(Choose):
 
 @pytest.fixture(scope="module")
 def chains():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     X = [rng.normal(size=(n, 3)) for n in rng.integers(4, 9, 40)]
     return X, [(x[:, 0] + np.roll(x[:, 0], 1) + x[:, 1] > 0).astype(int) for x in X]
 
@@ -95,7 +96,7 @@ def test_an_inexact_batch_form_ends_the_fit(chains, formulation, by_blocks, mess
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_rounding_is_no_slip(scale, unit):
     task = changed(Rounded, unit=unit)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [scale * rng.normal(size=(5, 2)) for _ in range(20)]
     Y = [int(x[:, 0].argmax()) for x in X]
     for formulation in FORMULATIONS[:2]:
@@ -115,7 +116,7 @@ class RefusesNegative(ChainTask):
 @pytest.fixture(scope="module")
 def tokens():
     """One of the sequences has the last tag."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(n, 3)) for n in rng.integers(3, 7, 40)]
     Y = [(x[:, 0] > 0).astype(int) for x in X]
     Y[17][1] = N_TAGS - 1
@@ -155,7 +156,7 @@ def test_an_only_output_is_the_truth():
 
 
 def test_scores_that_may_not_be_negative_are_not():
-    X = [np.random.default_rng(i).normal(size=(5, 3)) for i in range(20)]
+    X = [default_rng(i).normal(size=(5, 3)) for i in range(20)]
     task = RefusesNegative()
     probe_argmax(task, X, [(x[:, 0] > 0).astype(int) for x in X], offsets_of(task, X))
 

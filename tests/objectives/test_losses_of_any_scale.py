@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from structboost import MulticlassTask, PartKind, StructBoost, Task
+from structboost import MulticlassTask, StructBoost
 from structboost.objectives import OneSlack
+from tests.contract.test_lying_tasks import Tags
 
 FORMULATIONS = {
     "one_slack": {},
@@ -13,34 +14,18 @@ FORMULATIONS = {
 }
 
 
-class InBatches(MulticlassTask):
+def in_batches(unit, X, Y):
     """Classes whose losses are in another unit, by the compiled search."""
+    task = MulticlassTask(3)
+    task.losses = unit * task.losses
+    return task, X, Y
 
-    def __init__(self, unit):
-        super().__init__(3)
-        self.losses = unit * self.losses
 
-
-class OneByOne(Task):
-    """Task that searches one example at a time."""
-
-    kinds = {"x": PartKind(3)}
-
-    def __init__(self, unit):
-        self.unit = unit
-
-    def parts(self, x):
-        return x[None]
-
-    def joint_feature(self, x, y):
-        return [0], [y], [1.0]
-
-    def loss(self, y, y_pred):
-        return self.unit * (y != y_pred)
-
-    def argmax(self, x, scores, y=None):
-        of_loss = 0.0 if y is None else self.unit * (np.arange(3) != y)
-        return int((scores[0] + of_loss).argmax())
+def one_by_one(unit, X, Y):
+    """Tags of single tokens, which are searched one by one."""
+    task = Tags()
+    task.unit = unit
+    return task, X[:, None], Y[:, None]
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +38,11 @@ def examples():
 
 @pytest.mark.parametrize("tol", [0.01, 1e-4])
 @pytest.mark.parametrize("settings", FORMULATIONS.values(), ids=FORMULATIONS)
-@pytest.mark.parametrize("make", [InBatches, OneByOne])
+@pytest.mark.parametrize("make", [in_batches, one_by_one])
 def test_a_fit_ends_at_the_same_optimum_in_any_unit(examples, make, settings, tol):
     for unit in (1.0, 1e-12, 1e-9, 1e-6, 1e-3, 1e3, 1e9, 1e12):
-        last = StructBoost(make(unit), C=20.0, tol=tol, **settings).fit(*examples).history_[-1]
+        task, *data = make(unit, *examples)
+        last = StructBoost(task, C=20.0, tol=tol, **settings).fit(*data).history_[-1]
         # The optimum of these examples is 5.
         assert last["certified"]
         assert last["gap"] <= tol

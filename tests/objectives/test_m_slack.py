@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from structboost import ChainTask, RankingTask, StructBoost
 from structboost.contract.calls import separation_of
@@ -27,7 +28,7 @@ def without_program(monkeypatch):
 
 
 def chains():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 6, 40)]
     Y = [np.digitize(x[:, 0] + 0.5 * np.roll(x[:, 1], 1), (-0.5, 0.5)) for x in X]
     return X, Y, rng.exponential(size=40) * (rng.random(40) < 0.8)
@@ -156,7 +157,7 @@ def test_outputs_of_some_examples_are_those_of_all(seed, data):
     X, Y = X[:8], Y[:8]
     task = data.draw(st.sampled_from([OneByOne(), OneByOneAugmented()]))
     stack = CHAINS.stack(X)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     scores = StackedParts(
         {kind: rng.normal(size=(len(rows), task.kinds[kind].n_channels))
          for kind, rows in stack.rows.items()},
@@ -176,7 +177,7 @@ def test_outputs_of_some_examples_are_those_of_all(seed, data):
 
 
 def test_constraints_below_the_worst_are_added_where_those_are_in_the_program(monkeypatch):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = [rng.normal(size=(8, 3)) for _ in range(6)]
     Y = [np.digitize(x[:, 0] + 0.5 * rng.normal(size=8), (-0.5, 0.5)) for x in X]
     trainer = StructBoost(RankingTask(), formulation="m_slack", C=5.0, tol=1e-4)

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.special import logsumexp
 from sklearn.datasets import make_classification
 
@@ -46,7 +47,7 @@ def examples(n_classes, n_rows=160, **parameters):
 
 
 def test_rows_left_out_get_the_responses_of_leaves_that_were_fitted_without_them():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, duals = rng.normal(size=(160, 4)), rng.normal(size=(160, 2))
     family = TREES(X, (-1, 1))
     for learner, k, _ in family.price(duals, 1):
@@ -60,7 +61,7 @@ def test_rows_left_out_get_the_responses_of_leaves_that_were_fitted_without_them
 
 
 def test_the_temperature_is_that_of_the_rounds_that_left_each_row_out():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     labels, channels = rng.integers(0, 3, 30), np.arange(3)
     booster = StageWiseLikelihood().start(problem_of(MulticlassTask(3), labels), np.inf)
     sums, counts = np.zeros((3, 30)), np.zeros(30)
@@ -94,7 +95,7 @@ def test_where_no_rows_are_left_out_there_is_no_temperature():
 
 @pytest.mark.parametrize("sure", [0.3, 1.0, 4.0])
 def test_the_temperature_fitted_is_that_of_the_draw(sure):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scores = rng.normal(size=(4000, 3))
     chances = np.exp(sure * scores - logsumexp(sure * scores, axis=1)[:, None])
     labels = (rng.random(4000)[:, None] > chances.cumsum(axis=1)).sum(axis=1)
@@ -147,7 +148,7 @@ def test_training_ends_where_the_loss_is_low_enough():
 
 def test_a_column_that_is_chosen_again_steps_on():
     """Three stumps for forty rounds: their answers are asked for anew in most of them."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.integers(0, 4, size=(200, 1)).astype(float)
     y = np.where(rng.random(200) < 0.2 + 0.2 * X[:, 0], 1, -1)
     trainer = StructBoost(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from structboost import MulticlassTask, StructBoost
 from structboost.learners.terms import Terms
@@ -15,7 +16,7 @@ from tests.helpers.refusals import refused
 
 def made_booster(seed, levels=4, weighted=True, **parameters):
     """A booster of four queries, one of them without pairs, and what it was made of."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     sizes = [5, 1, 7, 6]
     grades = [rng.integers(0, levels, size=n).astype(float) for n in sizes]
     grades[0][:2] = 0.0, 1.0
@@ -55,7 +56,7 @@ def add_learner(booster, answers):
 def test_loss_duals_and_newton_steps_are_those_of_the_listed_pairs(seed, shrinkage, levels, sure):
     booster, problem = made_booster(seed, levels, shrinkage=shrinkage, largest_step=0.7)
     better, worse, weights = plain_pairs(problem, lambda y: np.exp2(y) - 1.0)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     scores = np.zeros(problem.offsets["x"][-1])
     for column in range(4):
         losses = weights * np.exp(scores[worse] - scores[better])
@@ -95,7 +96,7 @@ def test_huge_scores_stay_finite():
 
 
 def test_what_cannot_be_ranked_stage_wise_is_refused():
-    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    X, y = default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     refused(
         r"MulticlassTask has no gains",
         StructBoost(MulticlassTask(3), formulation=StageWiseRanking(), C=np.inf).fit,

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -27,7 +29,7 @@ def rows(scores):
 
 
 def classes(seed, strength=1.0):
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     y = random.integers(0, 4, 30)
     scores = random.normal(size=(30, 4))
     scores[np.arange(30), y] += strength
@@ -51,7 +53,7 @@ def log_loss_of_classes(y, scores):
     [(scaled_hinge, hinge_of_classes), (scaled_log_loss, log_loss_of_classes)],
 )
 def test_the_best_scale_is_that_of_an_independent_search(surrogate, listed, seed):
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     y, scores = classes(seed, strength=[0.0, 1.0, 2.0][seed % 3])
     scores *= 10.0 ** random.uniform(-3, 3)
     weights = random.uniform(0.1, 3.0, len(y)) if seed % 2 else None
@@ -79,7 +81,7 @@ def test_constant_scores_have_the_surrogate_of_no_scores():
 
 
 def test_slacks_that_several_outputs_bound_count_once():
-    task, random = RankingTask(), np.random.default_rng(0)
+    task, random = RankingTask(), default_rng(0)
     X = [random.normal(size=(4, 1)) for _ in range(6)]
     Y = [np.array([0, 1, 1, 0]), np.array([2, 0, 1, 1])] * 3
     scores = random.normal(size=(6, 4))
@@ -106,9 +108,9 @@ def test_measurements_are_the_loss_and_the_surrogate_of_a_fold():
     assert found.loss == mean_loss(TASK, y, outputs, weights)
     values = scaled_log_loss(TASK, INPUTS, y, rows(scores), weights)
     assert found.surrogate == np.average(values, weights=weights)
-    np.testing.assert_array_equal(found.examples.surrogates, values)
-    np.testing.assert_array_equal(found.examples.losses, y != outputs)
-    np.testing.assert_array_equal(found.examples.weights, weights)
+    assert_array_equal(found.examples.surrogates, values)
+    assert_array_equal(found.examples.losses, y != outputs)
+    assert_array_equal(found.examples.weights, weights)
     assert not found.is_constant
     assert found.score is None
 
@@ -121,7 +123,7 @@ def test_the_surrogate_is_the_likelihood_where_it_can_be_had():
     for data, surrogate in (
         ((TASK, INPUTS, y, rows(scores)), scaled_log_loss), (ranking, scaled_hinge)
     ):  # fmt: skip
-        np.testing.assert_array_equal(scaled_surrogate(*data), surrogate(*data))
+        assert_array_equal(scaled_surrogate(*data), surrogate(*data))
 
 
 def fails(model, fold):
@@ -168,7 +170,7 @@ def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights()
     assert score_by("accuracy", held_out)("a", weighted) == pytest.approx(14 / 21)
 
     def seen(estimator, X, y):
-        np.testing.assert_array_equal(X[:, 0], [12, 14, 16])
+        assert_array_equal(X[:, 0], [12, 14, 16])
         return list(y).count(estimator.label)
 
     assert score_by(seen, held_out)("b", weighted) == 1.0

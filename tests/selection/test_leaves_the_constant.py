@@ -6,6 +6,7 @@ same for several values after the first.
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import (
     MultiBoostECCClassifier,
@@ -20,7 +21,7 @@ from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 def rare_words(n=400, seed=0):
     """Sentences of which few have a name, which one of forty words tells."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     X, Y = [], []
     for _ in range(n):
         length = random.integers(4, 9)
@@ -61,7 +62,7 @@ class Threshold(DecisionProblem):
 
 @pytest.mark.slow
 def test_the_segmenter_leaves_the_background():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     graphs, counts = [], []
     for _ in range(9):
         rows = np.column_stack((random.normal(size=30), np.full(30, 3.0)))
@@ -76,7 +77,7 @@ def test_the_segmenter_leaves_the_background():
 
 
 def test_decisions_leave_the_one_that_is_best_on_average():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     X = random.normal(size=(120, 3))
     costs = np.column_stack((np.zeros(120), np.where(X[:, 0] > 1, -3.0, 1.0)))
     model = PredictThenOptimize(Threshold(), start="none", random_state=0).fit(X, costs)
@@ -87,7 +88,7 @@ def test_decisions_leave_the_one_that_is_best_on_average():
 
 @pytest.mark.slow
 def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     for _ in range(6):
         X, y = random.integers(0, 2, (60, 1)).astype(float), random.integers(0, 2, 60)
         model = StructBoostClassifier(objective="svm").fit(X, y)
@@ -96,7 +97,7 @@ def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
 
 @pytest.mark.slow
 def test_theta_leaves_one_class():
-    random = np.random.default_rng(1)
+    random = default_rng(1)
     X = random.normal(size=(300, 3))
     y = (X[:, 0] > 1.2) * 1 + (X[:, 1] > 1.2)
     model = MultiBoostECCClassifier(theta="cv", max_rounds=60, random_state=0).fit(X, y)

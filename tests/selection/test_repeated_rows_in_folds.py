@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import log_loss
 
 from structboost import (
@@ -34,7 +36,7 @@ each_that_holds_out = pytest.mark.parametrize("model", HOLDS_OUT.values(), ids=H
 
 def noisy_cells(n, seed=0):
     """Rows of four columns of 0 and 1, labels that no cell determines, and their odds."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     X = random.integers(0, 2, (n, 4)).astype(float)
     p = 1 / (1 + np.exp(-X @ [2.0, -2.0, 1.0, -1.0]))
     return X, (random.random(n) < p).astype(int), p
@@ -68,9 +70,9 @@ def test_folds_of_merged_rows_are_folds_of_the_rows():
     for fold in folds:
         total = np.sum(fold.weights_of(4), axis=0)
         # Weights were scaled by a power of two.
-        np.testing.assert_allclose(total, total[0] * weights)
+        assert_allclose(total, total[0] * weights)
         held += fold.weights_of(4)[1]
-    np.testing.assert_allclose(held, held[0] * weights)
+    assert_allclose(held, held[0] * weights)
     assert all(2 in fold.held_rows for fold in folds)
 
 
@@ -78,12 +80,12 @@ def test_copies_are_merged_in_the_order_in_which_they_come():
     part = merged_copies(np.array([3, 0, 3, 1]), np.array([1.0, 2.0, 8.0, 6.0]), np.full(4, 3))
     assert part.rows.tolist() == [3, 0, 1]
     assert part.counts.tolist() == [2, 1, 1]
-    np.testing.assert_allclose(part.weights, [4.0, 1 / 3, 2 / 3])
+    assert_allclose(part.weights, [4.0, 1 / 3, 2 / 3])
 
 
 def weighted_faces():
     """Faces, and examples of which the second half contradicts the first."""
-    X = np.random.default_rng(0).normal(size=(400, 3))
+    X = default_rng(0).normal(size=(400, 3))
     y = (X[:, 0] > 0).astype(int)
     y[200:] = 1 - y[200:]
     grades = np.digitize(np.where(np.arange(400) < 200, X[:, 0], -X[:, 0]), [-0.5, 0.5])
@@ -112,9 +114,9 @@ def test_held_out_examples_of_hardly_any_weight_hardly_count(model, X, y, more):
 
 def profiles(n, seed, n_profiles=60):
     """Rows of so many distinct profiles, each with a probability of its own for each label."""
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     rows, odds = random.normal(size=(n_profiles, 5)), random.beta(0.6, 0.6, (n_profiles, 2))
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     at = random.integers(0, n_profiles, n)
     return rows[at], (random.random((n, 2)) < odds[at]).astype(int), odds[at]
 
@@ -140,7 +142,7 @@ def test_probabilities_of_repeated_rows_are_those_of_their_profiles(Face, early_
 
 
 def test_the_path_of_a_linear_function_ends_by_rows_and_not_by_distinct_ones():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     X = np.stack([random.integers(0, k, 6891) for k in (2, 3, 3)], axis=1).astype(float)
     p = 1 / (1 + np.exp(-1.2 - X @ [-2.5, -0.9, 0.2]))
     y = (random.random(6891) < p).astype(int)
@@ -151,20 +153,20 @@ def test_the_path_of_a_linear_function_ends_by_rows_and_not_by_distinct_ones():
 @pytest.mark.parametrize("name", ["default", *list(HOLDS_OUT)[:3]])
 def test_a_table_of_counts_gives_the_model_of_its_rows(name):
     model = HOLDS_OUT.get(name, StructBoostClassifier(random_state=0))
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     cells = np.array([(i % 6, i // 6) for i in range(54)], float)
     counts = random.integers(1, 30, (54, 2))
     X, y = np.repeat(cells, 2, axis=0), np.tile([0, 1], 54)
     of_counts = model.fit(X, y, sample_weight=2 * counts.ravel()).decision_function(cells)
     factor = getattr(model, "temperature_", None)
     rows = np.repeat(np.arange(108), counts.ravel())
-    np.testing.assert_array_equal(model.fit(X[rows], y[rows]).decision_function(cells), of_counts)
+    assert_array_equal(model.fit(X[rows], y[rows]).decision_function(cells), of_counts)
     assert getattr(model, "temperature_", None) == factor
 
 
 def test_large_counts_take_no_more_memory_than_a_million_rows():
     X, y = np.repeat(np.arange(30.0)[:, None], 2, axis=0), np.tile([0, 1], 30)
-    weights = np.random.default_rng(0).integers(1, 10**9, 60)
+    weights = default_rng(0).integers(1, 10**9, 60)
     model = StructBoostClassifier(random_state=0).fit(X, y, sample_weight=weights)
     fractions = weights[1::2] / weights.reshape(-1, 2).sum(axis=1)
     assert np.abs(model.predict_proba(X[::2])[:, 1] - fractions).max() < 0.2
@@ -178,6 +180,6 @@ def test_theta_is_chosen_on_folds_where_each_class_has_one_distinct_row():
 
 def test_weights_that_are_no_numbers_of_rows_leave_rows_as_they_are():
     X, y, _ = profiles(400, 1)
-    weights = np.random.default_rng(0).random(400)
+    weights = default_rng(0).random(400)
     model = StructBoostClassifier(**STOPPED).fit(X, y[:, 0], sample_weight=weights)
     assert model.n_iter_ > 1

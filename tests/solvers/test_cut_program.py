@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.optimize import linprog
 
 from structboost.errors import SolverError
@@ -37,7 +38,7 @@ def small_program(norm):
 )  # fmt: skip
 @settings(max_examples=60)
 def test_it_keeps_up_with_its_pool(steps, norm, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     pool = CutPool()
     program = CutProgram(pool, norm)
     program.add_slacks(rng.uniform(1, 3, 2))
@@ -110,7 +111,7 @@ def test_trouble_with_a_warm_solve_is_gone_after_a_cold_one(norm, monkeypatch, c
 @pytest.mark.slow
 def test_large_costs_of_slacks_are_no_trouble():
     # The dual simplex method of HiGHS fails at some such costs ("excessive dual values").
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for cost in np.append(5.85e7, 10 ** rng.uniform(5, 9, 300)):
         entries = rng.choice([0.1470871, 0.2, 1 / 3, 1.0]) * rng.integers(-6, 6, 3)
         losses = rng.integers(1, 8, 3) / 7

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost.decisions import LinearProgram
 from structboost.errors import TaskError
@@ -12,7 +13,7 @@ from structboost.solvers.milp import quiet_highs, search_binary
 
 def program(seed):
     """A small random program, with or without integers, an equation, a fixed entry; costs."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n, n_rows = rng.integers(2, 9), rng.integers(1, 4)
     A, b = rng.normal(size=(n_rows, n)), 1.0 + 2.0 * rng.normal(size=n_rows)
     costs = rng.normal(size=n) * 10.0 ** rng.integers(-6, 8)
@@ -53,7 +54,7 @@ def test_the_solution_is_the_best_of_all_zeros_and_ones(seed):
 def test_a_search_that_ends_early_claims_no_proof_that_it_does_not_have(most_sets):
     n_proven = 0
     for seed in range(40):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         values, rows = np.abs(rng.normal(size=10)), rng.uniform(size=(2, 10))
         sides = np.array([[-np.inf, -np.inf], 0.4 * rows.sum(axis=1)])
         bounds = np.tile([0.0, 1.0], (10, 1))
@@ -68,7 +69,7 @@ def test_a_search_that_ends_early_claims_no_proof_that_it_does_not_have(most_set
 
 @pytest.mark.slow
 def test_fifty_entries_are_searched_to_the_proof_that_branching_gives():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     A = rng.uniform(size=(3, 50))
     problem = LinearProgram(A, 0.4 * A.sum(axis=1), integrality=True, maximize=True)
     for costs in np.abs(rng.normal(size=(3, 50))):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
@@ -12,7 +13,7 @@ from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, ScoreBl
 
 def made(seed, n=25, n_classes=3, n_functions=8):
     """A problem in which half of the functions score one class, and half score all."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     dense = rng.normal(size=(n_functions, n, n_classes))
     for t in range(n_functions // 2):
         dense[t, :, np.arange(n_classes) != t % n_classes] = 0.0
@@ -51,7 +52,7 @@ def test_solution_agrees_with_another_solver_and_the_bound_is_below_all_weights(
 @given(seed=st.integers(0, 10**6))
 def test_bound_is_valid_at_any_weights_and_edges_are_slopes(seed):
     dense, problem, prices = made(seed)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     best = problem.solve(8.0, prices, np.zeros(8), 1e-7).objective
     weights = rng.exponential(size=8)
     at = problem._at(weights, 8.0, prices).solution

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import GraphTask, StructBoost, StructuredSVM
 from structboost.errors import TaskError
@@ -17,7 +18,7 @@ def random_scores(rng, task, x, scale=1.5):
 
 @pytest.mark.slow
 def test_large_trees_have_probabilities_and_cycles_are_named():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     n = 400
     edges = [(int(rng.integers(max(0, v - 4), v)), v) for v in range(1, n)]
     task, x = GraphTask(3), GraphInput(np.zeros((n, 1)), edges)
@@ -34,7 +35,7 @@ def test_large_trees_have_probabilities_and_cycles_are_named():
 
 def drawn_graphs(shape, n=12):
     """Graphs with labels that hang on their features, as trees, single nodes or cycles."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, Y = [], []
     for _ in range(n):
         size = int(rng.integers(3, 7))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
@@ -38,7 +39,7 @@ TREES = {
 @pytest.mark.parametrize("form", TREES)
 def test_each_form_gives_the_same_tree_and_the_same_edges(form):
     tree = label_tree(TREES[form], CLASSES)
-    np.testing.assert_array_equal(tree.parents, [5, 5, 6, 6, -1, 4, 4])
+    assert_array_equal(tree.parents, [5, 5, 6, 6, -1, 4, 4])
     edges = read_hierarchy(TREES[form], CLASSES, "hierarchy").named_edges()
     assert {pair for pair in edges if pair[0] != "all"} == set(EDGES)
 
@@ -52,11 +53,11 @@ def test_a_label_may_have_several_parents_in_a_hierarchy_but_not_in_a_taxonomy()
 
 def test_whole_paths_and_names_that_repeat_at_other_places_are_kept_apart():
     paths = ["a/other", "b/other", "b/x"]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         label_tree(paths, ["a/other", "b/other", "b/x"]).losses(), [[0, 2, 2], [2, 0, 1], [2, 1, 0]]
     )
     inner = ["a/other/x", "b/other/y", "b/other/z"]
-    np.testing.assert_array_equal(
+    assert_array_equal(
         label_tree(inner, ["x", "y", "z"]).losses(), [[0, 3, 3], [3, 0, 1], [3, 1, 0]]
     )
     refused("names 'other' twice", label_tree, paths, ["other", "x"])
@@ -64,7 +65,7 @@ def test_whole_paths_and_names_that_repeat_at_other_places_are_kept_apart():
 
 def test_slashes_in_dicts_are_part_of_the_labels():
     tree = label_tree({"a/b": ["TCP/IP", "UDP"], "c": ["x"]}, ["TCP/IP", "UDP", "x"])
-    np.testing.assert_array_equal(tree.losses()[0], [0, 1, 2])
+    assert_array_equal(tree.losses()[0], [0, 1, 2])
 
 
 def within_itself():
@@ -129,22 +130,22 @@ def test_an_estimator_with_a_deep_taxonomy_is_written_cloned_and_saved(reloaded)
     assert copied.score(X, y) == 1.0
     assert "StructBoostClassifier" in repr(copied)
     loaded = reloaded(copied)
-    np.testing.assert_array_equal(loaded.predict(X), y)
-    np.testing.assert_array_equal(clone(loaded).fit(X, y).predict(X), y)
+    assert_array_equal(loaded.predict(X), y)
+    assert_array_equal(clone(loaded).fit(X, y).predict(X), y)
 
 
 def test_tasks_take_the_forms_with_indices():
     tree = TaxonomyTask([("a", 0), ("a", 1), ("b", 2), ("b", 3)]).tree.parents
-    np.testing.assert_array_equal(TaxonomyTask({"a": [0, 1], "b": [2, 3]}).tree.parents, tree)
+    assert_array_equal(TaxonomyTask({"a": [0, 1], "b": [2, 3]}).tree.parents, tree)
     for edges in ({0: [1, 2]}, networkx.DiGraph([(0, 1), (0, 2)])):
         task = HierarchicalMultiLabelTask(3, edges)
-        np.testing.assert_array_equal(task.edges, [[0, 1], [0, 2]])
+        assert_array_equal(task.edges, [[0, 1], [0, 2]])
     refused(r"edges has a cycle.*0, 1, 0", HierarchicalMultiLabelTask, 3, {0: [1], 1: [0]})
 
 
 def test_the_tree_of_a_file_keeps_the_order_of_its_nodes():
     parents = [4, 4, 5, 5, 6, 6, -1]
-    np.testing.assert_array_equal(saved_tree(parents, 4).parents, parents)
+    assert_array_equal(saved_tree(parents, 4).parents, parents)
     for wrong in ([4, 4, 5, 5, 6, 5, -1], [0, 4, 4, 4, -1], [-1, 4, 4, 4, -1], [4, 4], "x", [[1]]):
         with pytest.raises((TypeError, ValueError)):
             saved_tree(wrong, 4)
@@ -161,13 +162,13 @@ TREE_LOSS = [[0, 1, 3, 3, 3], [1, 0, 3, 3, 3], [3, 3, 0, 2, 2], [3, 3, 2, 0, 1],
 
 def test_losses_and_codes_of_a_label_tree_are_those_of_common_ancestors():
     tree = label_tree(NESTED, range(5))
-    np.testing.assert_array_equal(tree.losses(), TREE_LOSS)
+    assert_array_equal(tree.losses(), TREE_LOSS)
     codes = tree.codes()
     assert codes.shape == (5, 8)
     # Common predecessors without the root: Gamma(y)' Gamma(y') below (20).
     common = codes @ codes.T
-    np.testing.assert_array_equal(common[0], [2, 1, 0, 0, 0])
-    np.testing.assert_array_equal(common[3], [0, 0, 1, 3, 2])
+    assert_array_equal(common[0], [2, 1, 0, 0, 0])
+    assert_array_equal(common[3], [0, 0, 1, 3, 2])
     # Other leaves are dropped.
     assert len(label_tree({"a": [0, 1], "b": [2, 3, "unicorn"]}, range(4)).parents) == 7
 

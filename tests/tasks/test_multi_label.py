@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.metrics import f1_score, hamming_loss, zero_one_loss
 
 from structboost import HierarchicalMultiLabelTask, MultiLabelTask
@@ -35,7 +36,7 @@ def measured(loss, y, z):
 @settings(max_examples=60, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(WITH_COSTS), st.booleans(), st.booleans())
 def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n_labels = int(rng.integers(2, 6))
     sets = rng.integers(0, 2, (rng.integers(1, 9), n_labels)) if some else None
     task = task_of(rng, n_labels, loss, pairs=pairs, sets=sets)
@@ -62,7 +63,7 @@ def test_costs_of_wrong_labels_add_up():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_of_label_sets_equal_those_of_scikit_learn(loss):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     task = MultiLabelTask(3, loss)
     for y, z in rng.integers(0, 2, (20, 2, 3)):
         assert task.loss(y, z) == pytest.approx(measured(loss, y, z))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from structboost import RankingTask
@@ -30,7 +31,7 @@ MEASURES = ["map", "precision@2", "precision@9", "ndcg", "ndcg@1", "ndcg@2", "nd
 @settings(max_examples=120, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from(MEASURES))
 def test_searches_of_orders_equal_enumeration(seed, loss):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n, n_grades = int(rng.integers(2, 6)), int(rng.integers(2, 5)) if "ndcg" in loss else 2
     y = rng.integers(0, n_grades, size=n)
     y[0], y[1] = 0, n_grades - 1
@@ -61,7 +62,7 @@ def test_searches_of_orders_equal_enumeration(seed, loss):
 @settings(derandomize=True)
 @given(st.integers(0, 10_000))
 def test_tied_pairs_count_half_in_the_loss(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     y = rng.permutation(np.arange(12) < rng.integers(1, 12)).astype(int)
     scores = rng.integers(0, 3, size=12).astype(float)
     assert RankingTask().loss(y, scores) == pytest.approx(1 - roc_auc_score(y, scores))
@@ -80,7 +81,7 @@ def augmented_values(found, scores):
 @settings(max_examples=40, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_ranking_separation_is_the_best_over_all_orders_and_all_pairs(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     sizes = rng.integers(1, 5, size=rng.integers(1, 4))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     X = [np.zeros((s, 1)) for s in sizes]
@@ -117,7 +118,7 @@ def test_ranking_separation_is_the_best_over_all_orders_and_all_pairs(seed):
 @settings(max_examples=40, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1.0]), st.booleans())
 def test_weights_of_violated_pairs_equal_those_of_all_pairs(seed, margin, weighted):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     n = rng.integers(1, 12)
     scores, levels = rng.normal(size=n).round(1), rng.integers(0, 4, size=n)
     weights = rng.integers(1, 5, size=n) / 4 if weighted else np.ones(n)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from scipy import sparse
 
 from structboost.tasks import base
@@ -36,7 +37,7 @@ def pairs_of(rows, labels):
 def test_repeated_pairs_are_merged_in_one_order_whatever_holds_them(
     seed, n_values, n_columns, scale
 ):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     is_signed, has_gaps, has_constant = rng.random(3) < 0.5
     X = scale * rng.integers(-2 * is_signed, n_values, (60, n_columns)).astype(float)
     X[rng.random(X.shape) < 0.1 * has_gaps] = np.nan
@@ -71,7 +72,7 @@ def test_repeated_pairs_are_merged_in_one_order_whatever_holds_them(
 
 
 def test_rows_of_a_large_table_are_read_in_order_without_a_copy(monkeypatch):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, labels = rng.integers(3, size=(60, 3)).astype(np.float64), rng.integers(2, size=60)
     expected = merge_repeated_rows(X, labels, np.ones(60))[0]
     monkeypatch.setattr(base, "_MOST_COPIED", 1)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from structboost import ChainTask, SpanningTreeTask, check_task
 from structboost.contract.parts import StackedParts
@@ -27,13 +29,13 @@ def pixels(box):
 @given(corners, st.lists(corners, min_size=1, max_size=5))
 def test_overlaps_of_boxes_equal_fractions_of_pixels(box, others):
     counted = [(pixels(box) & pixels(o)).sum() / (pixels(box) | pixels(o)).sum() for o in others]
-    np.testing.assert_allclose(overlaps(np.array(box, float), np.array(others, float)), counted)
+    assert_allclose(overlaps(np.array(box, float), np.array(others, float)), counted)
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 9999))
 def test_a_box_overlaps_itself_wholly_however_its_corners_round(seed):
-    boxes = np.random.default_rng(seed).uniform(0.1, 50.0, size=(6, 4))
+    boxes = default_rng(seed).uniform(0.1, 50.0, size=(6, 4))
     for k, box in enumerate(boxes):
         shares = overlaps(box, boxes)
         assert shares[k] == 1.0
@@ -43,16 +45,16 @@ def test_a_box_overlaps_itself_wholly_however_its_corners_round(seed):
 def test_candidate_boxes_fill_a_disc_within_the_image():
     box = np.array([40.0, 30.0, 10.0, 20.0])
     found = boxes_around(box, 6.0, 2.0, (100, 120))
-    np.testing.assert_array_equal(found[0], box)
+    assert_array_equal(found[0], box)
     centers = found[:, :2] + found[:, 2:] / 2
     assert (np.hypot(*(centers - [45.0, 40.0]).T) <= 6.0 + 1e-9).all()
     assert len(found) == 29
     assert len(np.unique(found, axis=0)) == len(found)
-    np.testing.assert_array_equal(np.unique(found[:, 2]), [10.0])
+    assert_array_equal(np.unique(found[:, 2]), [10.0])
     edge = boxes_around(np.array([0.0, 0.0, 4.0, 4.0]), 5.0, 1.0, (50, 50))
-    np.testing.assert_array_equal((edge[:, :2] + 2.0).min(axis=0), [0.0, 0.0])
+    assert_array_equal((edge[:, :2] + 2.0).min(axis=0), [0.0, 0.0])
     corner = boxes_around(np.array([46.0, 46.0, 4.0, 4.0]), 5.0, 1.0, (50, 50))
-    np.testing.assert_array_equal((corner[:, :2] + 2.0).max(axis=0), [49.0, 49.0])
+    assert_array_equal((corner[:, :2] + 2.0).max(axis=0), [49.0, 49.0])
 
 
 def test_partly_labelled_sequences_are_cut_into_pieces():
@@ -76,14 +78,14 @@ def test_partly_labelled_sequences_are_cut_into_pieces():
 def test_marginals_of_trees_keep_their_digits_where_cycles_score_high():
     task = SpanningTreeTask()
     n = 30
-    many = task.marginals(np.zeros((n, n, 1)), 50 * np.random.default_rng(0).normal(size=(n**2, 1)))
+    many = task.marginals(np.zeros((n, n, 1)), 50 * default_rng(0).normal(size=(n**2, 1)))
     assert many.reshape(n, n).sum(axis=0)[1:] == pytest.approx(1.0)
     assert many.reshape(n, n).sum(axis=0)[0] == 0.0
 
 
 def test_large_trees_score_as_those_of_networkx():
     networkx = pytest.importorskip("networkx")
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     task = SpanningTreeTask()
     for n in (20, 40):
         # Near pairs of nodes attract each other: circles within circles.
@@ -105,8 +107,8 @@ def test_void_superpixels_leave_with_their_edges_and_three_labels_are_not_exact(
     assert left.n_superpixels == 3
     tasks = [SuperpixelCRFTask(2), SuperpixelCRFTask(3), SuperpixelCRFTask(3, pairwise=False)]
     assert [task.exact_argmax for task in tasks] == [True, False, True]
-    np.testing.assert_array_equal(left.edges, [[1, 2], [0, 2]])
-    np.testing.assert_array_equal(left.edge_potentials[:, 0], [2.0, 3.0])
+    assert_array_equal(left.edges, [[1, 2], [0, 2]])
+    assert_array_equal(left.edge_potentials[:, 0], [2.0, 3.0])
 
 
 CODES = {
@@ -121,7 +123,7 @@ CODES = {
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 def test_differences_are_the_code_of_the_class_less_that_of_its_rival(code):
     code = np.array(code, np.int8)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     losses = rng.integers(1, 3, (len(code), len(code))) * (1.0 - np.eye(len(code)))
     task = CodeTask(code, losses)
     # Few values, so that there are ties.
@@ -135,15 +137,15 @@ def test_differences_are_the_code_of_the_class_less_that_of_its_rival(code):
     others = is_best & (np.arange(len(code)) != Y[:, None])
     # A tie with the truth goes to the first other class.
     rivals = np.where(others.any(axis=1), others.argmax(axis=1), Y)
-    np.testing.assert_array_equal(found.losses, losses[Y, rivals])
+    assert_array_equal(found.losses, losses[Y, rivals])
     dense = np.zeros(scores.shape)
     rows, channels, values = found.differences["x"]
     np.add.at(dense, (rows, channels), values)
-    np.testing.assert_array_equal(dense, code[Y].astype(float) - code[rivals])
+    assert_array_equal(dense, code[Y].astype(float) - code[rivals])
     # In order, each once, none of them zero.
     assert (np.diff(rows * code.shape[1] + channels) > 0).all()
     assert values.all()
-    np.testing.assert_array_equal(np.bincount(rows, minlength=300), np.diff(found.indptr["x"]))
+    assert_array_equal(np.bincount(rows, minlength=300), np.diff(found.indptr["x"]))
     assert (others.any(axis=1) & is_best[np.arange(300), Y]).any()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from sklearn.datasets import load_wine
 
 from structboost import (
@@ -38,7 +39,7 @@ from tests.helpers.refusals import refused
 
 def problem_of(name, seed):
     """A task, its examples, and the optimum at some C and weights by a full linear program."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(20, 2)).round(1)
     noisy, H, slacks = X[:, 0] + 0.7 * rng.normal(size=20), all_stumps(X), np.arange(20)
     if name == "binary":
@@ -88,7 +89,7 @@ def recomputed_objective(trainer, X, Y):
 )  # fmt: skip
 def test_optimum_and_bounds_equal_an_independent_solver(name, form, C, seed, is_weighted):
     task, X, Y, optimum = problem_of(name, seed)
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     weights = rng.exponential(size=20) ** 2 * (rng.random(20) < 0.8)
     weights = weights if is_weighted and name != "ranking" else None
     least = optimum(C, weights)
@@ -128,7 +129,7 @@ def test_spread_weights_are_shorter_and_within_the_spread_of_the_bound(name, see
 
 
 def test_two_kinds_of_parts_and_no_negative_edge_energy():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     chains = [rng.normal(size=(rng.integers(2, 6), 1)) for _ in range(12)]
     labels = [(x[:, 0] > 0).astype(int) for x in chains]
     objectives = []
@@ -262,7 +263,7 @@ def test_formulations_for_one_part_refuse_several(formulation):
 @pytest.mark.parametrize("C", [10.0, "auto"])
 def test_a_data_frame_of_a_shuffled_index_is_taken_by_position(C):
     pandas = pytest.importorskip("pandas")
-    labels = np.random.default_rng(0).permutation(20)
+    labels = default_rng(0).permutation(20)
     frame, series = pandas.DataFrame(X, index=labels), pandas.Series(y, index=labels[::-1])
     of_arrays, of_frame = (
         StructBoost(MulticlassTask(3), C=C, max_rounds=5).fit(*data)

@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.optimize import linprog
 from sklearn.datasets import (
     load_breast_cancer,
@@ -31,7 +32,7 @@ SEARCHES = ["lda", "tree", "svm", "perceptron"]
 @pytest.fixture(scope="module")
 def noisy():
     """More distinct values than bins, labels that follow them with noise."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(400, 2))
     return X, np.where(np.sin(4 * X[:, 0]) + X[:, 1] + 0.7 * rng.normal(size=400) > 0, 1, -1)
 
@@ -138,7 +139,7 @@ def smallest_C_by_program(X, labels, n_classes):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_bound_of_the_smallest_C_is_at_most_that_of_a_linear_program(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(30, 2)).round(1)
     labels = np.digitize(X[:, 0] + 0.8 * rng.normal(size=30), [-0.5, 0.5])
     expected = smallest_C_by_program(X, labels, 3)

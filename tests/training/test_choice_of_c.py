@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from structboost import (
@@ -41,7 +43,7 @@ def hinge(face=StructBoostClassifier, weak_learner="stump", **settings):
 
 def noisy(n=150, seed=0):
     """Three classes that depend on the first two of six features, a fifth of them wrong."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     made = random.normal(size=(n, 6)).round(1)
     label = np.digitize(made[:, 0] + made[:, 1] * np.abs(made[:, 1]), [-0.6, 0.6])
     wrong = random.random(n) < 0.2
@@ -65,9 +67,9 @@ def test_folds_are_stratified_with_single_examples_in_training(strata, seed):
         return
     folds = split_rows(strata, seed)
     held = np.concatenate([out for _, out in folds])
-    np.testing.assert_array_equal(np.sort(held), np.flatnonzero(counts[strata] > 1))
+    assert_array_equal(np.sort(held), np.flatnonzero(counts[strata] > 1))
     for train, out in folds:
-        np.testing.assert_array_equal(np.sort(np.r_[train, out]), np.arange(len(strata)))
+        assert_array_equal(np.sort(np.r_[train, out]), np.arange(len(strata)))
         assert set(strata[train]) == set(strata)
         shares = np.bincount(strata[out], minlength=len(counts)) - counts / 5
         assert (np.abs(shares[counts > 1]) < 1).all()
@@ -92,7 +94,7 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
         chooser(C=50.0, max_rounds=1).fit(fold.X, fold.Y).history_[0]["smallest_C"]
         for fold in random_folds(MADE, LABEL)
     )
-    np.testing.assert_allclose(np.diff(np.log10(Cs)), 0.5, atol=0.005)
+    assert_allclose(np.diff(np.log10(Cs)), 0.5, atol=0.005)
     assert Cs[0] == pytest.approx(smallest * 10**0.5, rel=0.01)
     assert losses == [np.mean(record["losses"]) for record in trainer.C_path_]
     best = min((r for r in trainer.C_path_ if r["columns"]), key=lambda r: r["surrogate"])
@@ -109,7 +111,7 @@ def test_the_fit_equals_one_with_the_chosen_c_each_time():
     first = chooser(callbacks=[lambda r, t: called.append(t.C)]).fit(MADE, LABEL)
     assert called == [first.C_] * len(first.history_)
     with_C = chooser(C=first.C_).fit(MADE, LABEL)
-    np.testing.assert_array_equal(with_C.model_.scores(MADE), first.model_.scores(MADE))
+    assert_array_equal(with_C.model_.scores(MADE), first.model_.scores(MADE))
     assert with_C.C_ == with_C.C == first.C_
     assert not hasattr(with_C, "C_path_")
     for settings_, same in (({"engine": "serial"}, True), ({"random_state": 5}, False)):
@@ -119,7 +121,7 @@ def test_the_fit_equals_one_with_the_chosen_c_each_time():
 
 def sloped(n=90):
     """Three classes along one direction of four features: what stumps know by many steps only."""
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     made = random.normal(size=(n, 4))
     score = made @ random.normal(size=4)
     return made, np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
@@ -138,7 +140,7 @@ def test_a_clearly_better_family_replaces_its_union():
     assert without_seconds(of_one_family) == without_seconds(paths)
     best = min(both.C_path_, key=lambda record: record["surrogate"])
     assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
-    np.testing.assert_array_equal(both.model_.scores(made), alone[0].model_.scores(made))
+    assert_array_equal(both.model_.scores(made), alone[0].model_.scores(made))
     assert both.history_[-1]["bound"] == alone[0].history_[-1]["bound"]
     assert both.weak_learner == union
     both.fit(made, label, can_split=False)
@@ -278,8 +280,8 @@ def test_the_path_display_draws_the_path_of_each_family_of_a_union(scoring, meas
     assert named[:-1] == ["stump+linear", "stump", "linear"]
     for name in named[:-1]:
         path = [record for record in union.C_path_ if record["weak_learner"] == name]
-        np.testing.assert_array_equal(means[name].get_xdata(), [r["C"] for r in path])
-        np.testing.assert_array_equal(means[name].get_ydata(), [r[measure] for r in path])
+        assert_array_equal(means[name].get_xdata(), [r["C"] for r in path])
+        assert_array_equal(means[name].get_ydata(), [r[measure] for r in path])
     assert axes.get_ylabel() == f"held-out {measure}"
     assert scoring or union.model_.members["x"].family == "linear"
     refused("has no C_path_", CPathDisplay.from_estimator, hinge(C=1.0))
@@ -290,7 +292,7 @@ def test_c_of_large_matchings_is_chosen_without_a_list_of_permutations(monkeypat
         raise AssertionError("the likelihood of a matching lists all permutations")
 
     monkeypatch.setattr(held_out, "scaled_log_loss", never)
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     orders = [random.permutation(8) for _ in range(12)]
     pairs = [
         ((np.eye(8)[order] + 0.3 * random.normal(size=(8, 8)))[:, :, None]) for order in orders

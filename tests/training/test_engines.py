@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 from loky import ProcessPoolExecutor
+from numpy.random import default_rng
 
 from structboost import BinaryTask, MulticlassTask, RankingTask, StructBoost
 from structboost.errors import EngineError
@@ -35,7 +36,7 @@ PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 4}
 
 
 def classes(n, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, y = rng.normal(size=(n, 4)), rng.integers(3, size=n)
     X[:, 0] += y
     X[:, 1] = np.maximum(X[:, 1] - y, 0.0)  # a common bin
@@ -48,7 +49,7 @@ def problem(name):
         return RankingTask(), [X], [(y == 1).astype(int)]
     if name != "chain":
         return MulticlassTask(3), X, y
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     inputs = [rng.normal(size=(rng.integers(2, 9), 3)) for _ in range(90)]
     return ChainTask(), inputs, [(x[:, 0] + 0.5 * x[:, 1] > 0).astype(int) for x in inputs]
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import BinaryTask, StructBoost
 from structboost.learners import TreeFamily
@@ -18,7 +19,7 @@ from structboost.training.held_out_runs import (
     fitted_factor,
 )
 
-RNG = np.random.default_rng(3)
+RNG = default_rng(3)
 X = RNG.normal(size=(300, 4))
 Y = np.where(X[:, 0] + RNG.normal(size=300) > 0, 1, -1)
 HELD = np.arange(300) % 5 == 0
@@ -91,7 +92,7 @@ def test_differences_are_paired_and_weighted():
 
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_factor_makes_held_out_outputs_most_probable(is_open):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     scores = rng.normal(size=4000)
     signs = np.where(rng.random(4000) < 1 / (1 + np.exp(-3.0 * scores)), 1, -1)
     look = Look(20, Temperature(2.0, 0.5), lambda f: np.log1p(np.exp(-f * signs * scores)))

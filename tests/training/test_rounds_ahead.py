@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from structboost import BinaryTask, MulticlassTask, StructBoost
 from structboost.learners import TreeFamily
@@ -21,7 +22,7 @@ class OneByOne(TreeFamily):
 
 
 def data(n_classes, n_rows=150):
-    rng = np.random.default_rng(n_classes)
+    rng = default_rng(n_classes)
     X = rng.normal(size=(n_rows, 5)).round(1)
     X[:, 4] = rng.integers(0, 6, n_rows)
     score = X[:, 0] + X[:, 1] * X[:, 2] + (X[:, 4] % 2) + rng.normal(size=n_rows)
@@ -61,7 +62,7 @@ def assert_equal(ahead, one_by_one):
     ids=str,
 )
 def test_rounds_ahead_are_those_one_by_one_to_the_last_bit(n_classes, options):
-    weights = np.random.default_rng(1).random(150)
+    weights = default_rng(1).random(150)
     fits = [
         fit(partial(family, **OPTIONS | options), n_classes, weights=weights)
         for family in (TreeFamily, OneByOne)
@@ -100,7 +101,7 @@ def test_rounds_without_columns_end_training():
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_trees_that_run_out_end_training_in_the_same_round(seed):
     # Leaves of nearly half of the rows: the last columns are those of rounds before.
-    X = np.random.default_rng(seed).normal(size=(150, 5)).round(1)
+    X = default_rng(seed).normal(size=(150, 5)).round(1)
     options = OPTIONS | {"depth": 1, "min_samples_leaf": 73, "row_fraction": 1.0}
     ahead, other = (
         fit(partial(family, **options), 3, rounds=300, X=X) for family in (TreeFamily, OneByOne)

@@ -5,6 +5,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 
 from structboost import (
     BinaryTask,
@@ -46,7 +48,7 @@ BOOSTED = [getattr(faces, name) for name in faces.__all__ if re.fullmatch(NAMES,
 CLASSIFIERS = [*BOOSTED, StructuredSVMClassifier]
 ESTIMATORS = [*CLASSIFIERS, StructBoostRanker]
 
-X = np.random.default_rng(0).normal(size=(30, 3))
+X = default_rng(0).normal(size=(30, 3))
 y = np.tile([0, 1, 2], 10)
 
 
@@ -301,7 +303,7 @@ def test_relevance_of_any_numbers_or_bool_is_taken():
         pandas.Series(y > 0, dtype="Int64"),
         (y > 0).astype(np.uint8),
     ):
-        np.testing.assert_array_equal(ranker.fit(X, relevance).predict(X), expected)
+        assert_array_equal(ranker.fit(X, relevance).predict(X), expected)
     refused("y holds <U4, such as 'low'", ranker.score, X, np.where(y > 0, "high", "low"))
 
 
@@ -323,7 +325,7 @@ def test_weights_whose_sum_overflows_have_exact_ratios(make):
     plain = hinge(make, **settings).fit(X, y, sample_weight=weights)
     huge = hinge(make, **settings).fit(X, y, sample_weight=np.ldexp(weights, 1021))
     assert huge.objective_ == plain.objective_ > 0
-    np.testing.assert_array_equal(huge.predict(X), plain.predict(X))
+    assert_array_equal(huge.predict(X), plain.predict(X))
 
 
 def test_class_weights_and_sample_weights_do_not_overflow_together():
@@ -335,8 +337,8 @@ def test_class_weights_and_sample_weights_do_not_overflow_together():
 
 
 def test_scaled_weights_have_the_same_ratios():
-    weights = np.random.default_rng(1).random(50)
-    np.testing.assert_array_equal(checked_example_weights(weights, 50), weights / weights.sum())
+    weights = default_rng(1).random(50)
+    assert_array_equal(checked_example_weights(weights, 50), weights / weights.sum())
     for scale in (2.0**-1000, 2.0**1000, 5e-324 / weights.min()):
         shares = checked_example_weights(scale * weights, 50)
         assert shares.sum() == pytest.approx(1.0)
