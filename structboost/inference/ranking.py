@@ -140,14 +140,26 @@ class TopMeasure(NamedTuple):
     k: int = 0
 
 
-def value_of_order(scores: FloatArray, levels: IntArray, measure: TopMeasure) -> float:
-    """Compute a measure of an order, of ties the mean of the best and the worst order.
+def value_of_order(scores: FloatArray, gains: FloatArray, measure: TopMeasure) -> float:
+    """Compute a measure of scores, of ties the mean over all orders of the items that tie.
 
-    ``levels`` are 1 for relevant items and 0 for others; there are some of each.
+    ``gains`` are 1 for relevant items and 0 for others, or of grades for the NDCG, of whose places
+    the first ``k`` count, 0 for all.  McSherry and Najork, ECIR 2008.
     """
-    relevant, others = np.sort(-scores[levels == 1]), np.sort(-scores[levels == 0])
-    ends = (np.searchsorted(others, relevant, side=side) for side in ("left", "right"))
-    return 0.5 * sum(_value(in_front, measure) for in_front in ends)
+    n, order = len(gains), np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    sizes = np.diff(np.append(starts, n))
+    sums = np.add.reduceat(gains[order], starts)
+    means = np.repeat(sums / sizes, sizes)
+    if measure.name != "map":
+        discounts = _discounts(n, measure)
+        return float(means @ discounts / (-np.sort(-gains) @ discounts))
+    # Relevant items in front of each place: those of higher scores, and some that tie.
+    in_front = np.repeat(np.cumsum(sums) - sums, sizes)
+    of_tied = np.repeat((sums - 1.0) / np.maximum(sizes - 1, 1), sizes)
+    in_front += of_tied * (np.arange(n) - np.repeat(starts, sizes))
+    return float(means @ ((in_front + 1.0) / np.arange(1.0, n + 1.0)) / sums.sum())
 
 
 def most_violated_order(
@@ -232,24 +244,16 @@ def _move_others(
             in_front[i] += 1
 
 
-def value_of_graded_order(scores: FloatArray, gains: FloatArray, k: int = 0) -> float:
-    """Compute the NDCG of the first ``k`` places, 0 for all, as :func:`value_of_order` does."""
-    discounts = _discounts(len(gains), k)
-    largest = discounts @ -np.sort(-gains)
-    ends = [gains[np.lexsort((sign * gains, -scores))] for sign in (1, -1)]
-    return float(discounts @ (ends[0] + ends[1]) / (2.0 * largest))
-
-
 def most_violated_graded_order(
-    scores: FloatArray, gains: FloatArray, n_pairs: float, k: int = 0
+    scores: FloatArray, gains: FloatArray, n_pairs: float, measure: TopMeasure
 ) -> tuple[FloatArray, float]:
     """Find the order of the largest loss plus score, and its loss.
 
-    ``n_pairs`` divides the scores of pairs, ``k`` places count, 0 for all.  The order is given by
-    heights, larger for an item further in front.
+    ``n_pairs`` divides the scores of pairs.  The order is given by heights, larger for an item
+    further in front.
     """
     n = len(scores)
-    discounts = _discounts(n, k)
+    discounts = _discounts(n, measure)
     largest = discounts @ -np.sort(-gains)
     # Sorted, items whose scores tie keep one order, and so do the results.
     order = np.argsort(-scores, kind="stable")
@@ -275,9 +279,10 @@ def _best_places(
     return np.asarray(linear_sum_assignment(gain, maximize=True)[1])
 
 
-def _discounts(n: int, k: int) -> FloatArray:
+def _discounts(n: int, measure: TopMeasure) -> FloatArray:
     """Compute the value of a unit of gain at each place."""
-    discounts: FloatArray = 1.0 / np.log2(np.arange(2.0, n + 2.0))
-    if k:
-        discounts[k:] = 0.0
+    is_ndcg = measure.name == "ndcg"
+    discounts: FloatArray = 1.0 / np.log2(np.arange(2.0, n + 2.0)) if is_ndcg else np.ones(n)
+    if measure.k:
+        discounts[measure.k :] = 0.0
     return discounts

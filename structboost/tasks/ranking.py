@@ -19,7 +19,6 @@ from structboost.inference.ranking import (
     most_violated_graded_order,
     most_violated_order,
     most_violated_pairs,
-    value_of_graded_order,
     value_of_order,
     violated_pair_weights,
     weigh_pairs,
@@ -176,10 +175,9 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
                 0.0, 0.5 + 0.5 * (judged.violated(flat, 0.0)[1] - judged.violated(-flat, 0.0)[1])
             )
         gains = self._graded_gains(y, judged)
-        if gains is not None:
-            return max(0.0, 1.0 - value_of_graded_order(flat, gains, self._measure.k))
-        levels = _two_levels(judged, self.loss_name)
-        return max(0.0, 1.0 - value_of_order(flat, levels, self._measure))
+        if gains is None:
+            gains = _two_levels(judged, self.loss_name).astype(np.float64)
+        return max(0.0, 1.0 - value_of_order(flat, gains, self._measure))
 
     @override
     def argmax(self, x: Any, scores: FloatArray, y: Any = None) -> Any:
@@ -266,7 +264,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
                 sample,
             )
         heights, loss = most_violated_graded_order(
-            flat, gains, judged.all_pairs / judged.weights[0] ** 2, self._measure.k
+            flat, gains, judged.all_pairs / judged.weights[0] ** 2, self._measure
         )
         return judged.violated(heights, 0.0)[0], loss
 
