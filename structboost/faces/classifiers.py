@@ -308,7 +308,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             In the order of ``classes_``, minus infinity for a probability of 0.
         """
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.asarray(np.log(self.predict_proba(X)))
 
     def _probabilities(self, scores: FloatArray) -> FloatArray:
         """Return probabilities for a result of :meth:`decision_function`."""

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from structboost.inference.ranking import most_violated_graded_order
+from structboost.inference.ranking import TopMeasure, most_violated_graded_order
 
 
 def test_a_long_list_of_which_ten_places_count_has_no_worse_order_nearby():
     rng = np.random.default_rng(0)
     n, n_pairs = 500, 5e4
     gains, scores = 2.0 ** rng.integers(0, 4, n) - 1, rng.normal(size=n)
-    heights, loss = most_violated_graded_order(scores, gains, n_pairs, 10)
+    heights, loss = most_violated_graded_order(scores, gains, n_pairs, TopMeasure("ndcg", 10))
     discounts = np.where(np.arange(n) < 10, 1 / np.log2(np.arange(2.0, n + 2.0)), 0.0)
     surplus = np.arange(n - 1.0, -n, -2.0) / (2.0 * n_pairs)
 
