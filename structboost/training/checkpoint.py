@@ -12,7 +12,7 @@ import numpy as np
 
 from structboost._typing import AnyArray, Facts, PathName
 from structboost.contract.parts import Kinds
-from structboost.errors import CheckpointError
+from structboost.errors import CheckpointError, warn_user
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
@@ -86,9 +86,16 @@ class RunCheckpoint:
             **prefixed("columns/", of_columns),
         }
         header = {name: getattr(state, name) for name in _PLAIN}
-        self._format.write(
-            self._path, {**self._hashes, **header, "master": values, **learners}, arrays
-        )
+        header |= {**self._hashes, "master": values, **learners}
+        try:
+            self._format.write(self._path, header, arrays)
+        except OSError as error:
+            # As with a disk that is full by now: a model is worth more than its checkpoint.
+            warn_user(
+                f"The checkpoint {self._path} cannot be written ({error.strerror or error}), so "
+                "training goes on without it; make room, or give another path.",
+                UserWarning,
+            )
         self._written = time.monotonic()
 
     def restored(self, max_rounds: int, kinds: Kinds) -> State | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
@@ -144,6 +145,16 @@ def test_checkpoint_is_written_after_some_seconds_and_at_the_end(seconds, path, 
     trainer(path, callbacks=[lambda record, _: times.append(path.exists())]).fit(*classes(200))
     assert times[-1] == (seconds == 0)
     assert path.exists()
+
+
+def test_a_model_is_not_lost_where_its_checkpoint_cannot_be_written(path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.ArchiveFormat, "write", full)
+    with pytest.warns(UserWarning, match="run.npz cannot be written .No space left on device"):
+        model = trainer(path).fit(*classes())
+    assert_array_equal(model.model_.weights, trainer().fit(*classes()).model_.weights)
 
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", "linear", ["stump", "linear"]])
