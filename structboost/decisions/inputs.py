@@ -198,9 +198,7 @@ def _numbers(table: Any, codes: dict[int, FloatArray]) -> FloatArray:
         check_memory(8.0 * rows.shape[0] * rows.shape[1], "Entries of X", "take fewer columns")
         rows = rows.toarray()
     floats: FloatArray = np.ascontiguousarray(rows, np.float64)
-    infinite = np.argwhere(np.isinf(floats))
-    if len(infinite):
-        row, column = infinite[0].tolist()
+    for row, column in np.argwhere(np.isinf(floats)).tolist():
         name = (labels_of(table) or range(floats.shape[1]))[column]
         raise TaskError(
             f"X[{{sample}}] has {floats[row, column]} in feature {name!r}; give finite numbers. "
@@ -247,9 +245,7 @@ def read_costs(
             f"X has features of {n_items} items, and costs has {table.shape[1]} columns; give one "
             "of each per item."
         )
-    bad = np.argwhere(~np.isfinite(table))
-    if len(bad):
-        i, item = bad[0].tolist()
+    for i, item in np.argwhere(~np.isfinite(table)).tolist():
         raise TaskError(
             f"The costs of X[{{sample}}] have {table[i, item]} for item "
             f"{(labels or range(table.shape[1]))[item]!r}; leave the input out, or fill the cost "

@@ -40,7 +40,7 @@ from structboost._typing import (
 )
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import compiled, one_blas_thread
-from structboost.vision.images import Photograph, ReadWhenUsed, Shape, as_grey, slopes
+from structboost.vision.images import Photograph, ReadWhenUsed, Shape, as_grey, grid_points, slopes
 
 N_ORIENTATIONS = 9
 N_PATTERNS = 10
@@ -422,7 +422,7 @@ def _point_descriptors(labels: ShortArray, gradients: AnyArray) -> tuple[IntArra
     scale = max(labels.shape) / _REFERENCE_SIDE
     step = max(1, round(_WORD_STEP * scale))
     ys, xs = (np.arange(min(step // 2, size - 1), size, step) for size in labels.shape)
-    grid = np.stack(np.meshgrid(xs, ys), axis=2).reshape(-1, 2)
+    grid = grid_points(xs, ys)
     rows = normalised(patch_cells(gradients, grid.astype(np.float64), _WORD_PATCH * scale, _GRID))
     descriptors = np.minimum(rows * 512, 255).astype(np.uint8)
     return labels[grid[:, 1], grid[:, 0]].astype(np.int64), descriptors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -199,24 +200,21 @@ def check_hard_edges(mask: Mask, name: str) -> None:
         )
 
 
-def read_lines(
-    path: PathName, form: str, split: Callable[[str, None, int], list[str]] = str.split
-) -> Iterator[tuple[str, str, ImageFileError]]:
-    """Yield two words of each line of a text file, and the error to raise if they are wrong.
+def read_lines(path: PathName, form: str, pattern: str) -> dict[str, str]:
+    """Read the two groups of a pattern in each line of a text file, the second by the first.
 
-    ``split`` cuts a line in two.  ImageFileError if there is no such file, or it cannot.
+    ImageFileError if there is no such file, or a line has another form, or contradicts another.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ImageFileError(f"{path} cannot be read as text ({error}).") from error
+    read: dict[str, str] = {}
     for i, line in enumerate(map(str.strip, lines), 1):
-        wrong = ImageFileError(f"{path}, line {i} is {line!r}; give {form}, each once.")
-        words = split(line, None, 1)
-        if len(words) == 1:
-            raise wrong
-        if words:
-            yield words[0], words[1], wrong
+        match = re.fullmatch(pattern, line)
+        if line and (match is None or read.setdefault(match[1], match[2]) != match[2]):
+            raise ImageFileError(f"{path}, line {i} is {line!r}; give {form}, each once.")
+    return read
 
 
 def read_classes(path: PathName) -> Names:
@@ -224,10 +222,8 @@ def read_classes(path: PathName) -> Names:
 
     ImageFileError if there is no such file, or a line, which is named, has another form.
     """
-    names: dict[int, str] = {}
-    for index, name, wrong in read_lines(path, "INDEX NAME"):
-        if not index.isdigit() or int(index) > VOID or names.setdefault(int(index), name) != name:
-            raise wrong
+    lines = read_lines(path, "INDEX NAME", r"0*(\d{1,2}|1\d\d|2[0-4]\d|25[0-5])\s+(.+)")
+    names = {int(index): name for index, name in lines.items()}
     names.pop(VOID, None)
     return tuple(names.get(value, "") for value in range(max(names, default=-1) + 1))
 
@@ -560,11 +556,7 @@ def read_split(path: PathName) -> dict[str, str]:
         If there is no such file, a line has another form, or an image has both parts; the message
         names the line.
     """
-    parts: dict[str, str] = {}
-    for name, part, wrong in read_lines(path, "'ID train' or 'ID test'", str.rsplit):
-        if part not in ("train", "test") or parts.setdefault(name, part) != part:
-            raise wrong
-    return parts
+    return read_lines(path, "'ID train' or 'ID test'", r"(.+?)\s+(train|test)")
 
 
 def _pairs(

@@ -67,8 +67,8 @@ def list_chunks(tags: Sequence[str]) -> list[Chunk]:
     classes, indices = np.unique(np.array(listed, dtype=object), return_inverse=True)
     coder = ChunkTags(classes)
     chunks = coder.find(indices.astype(np.int64), np.zeros(1, np.int64))
-    columns = (chunks.first, chunks.first + chunks.sizes, np.array(coder.kinds)[chunks.kinds])
-    return [Chunk(*chunk) for chunk in zip(*(of.tolist() for of in columns), strict=True)]
+    ends, kinds = chunks.first + chunks.sizes, np.array(coder.kinds)[chunks.kinds]
+    return list(map(Chunk, chunks.first.tolist(), ends.tolist(), kinds.tolist()))
 
 
 def convert_tags(tags: Examples, to: str) -> list[list[str]]:

@@ -162,7 +162,7 @@ def with_tags(
     bins[np.isnan(means)] = 0
     bounds = [f"{bound:g}" for bound in _BOUNDS]
     features: list[Token] = [{} for _ in range(len(means))]
-    for row, tag in zip(*(index.tolist() for index in np.nonzero(bins)), strict=True):
+    for row, tag in np.argwhere(bins).tolist():
         features[row][names[tag]] = bounds[bins[row, tag] - 1]
     rows = iter(features)
     return [[{**token, **next(rows)} for token in tokens] for tokens in X]

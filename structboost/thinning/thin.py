@@ -508,8 +508,7 @@ def _codes(y: Any, classes: Any, n_rows: int) -> IntArray:
         raise ValueError(f"X has {n_rows} rows; give at least {2 * _N_FOLDS}.")
     place_of = {label: place for place, label in enumerate(classes.tolist())}
     codes = np.array([place_of.get(label, -1) for label in labels.tolist()], np.int64)
-    if (codes < 0).any():
-        index = int(np.argmax(codes < 0))
+    for index in np.flatnonzero(codes < 0):
         raise ValueError(
             f"y[{index}] is {shown(labels[index])}, which is no class of the model; give labels "
             f"among {shown(classes.tolist())}, or leave the row out."

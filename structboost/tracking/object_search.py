@@ -24,7 +24,7 @@ import numpy as np
 from structboost._typing import FloatArray
 from structboost.inference.boxes import boxes_around, overlaps
 from structboost.tracking.box_features import ColourPalette, Planes, frame_planes, part_of
-from structboost.vision.images import Pixels, Shape, as_grey
+from structboost.vision.images import Pixels, Shape, as_grey, grid_points
 
 # Scores of boxes by planes of the frame.
 Scores = Callable[[Planes, FloatArray], FloatArray]
@@ -94,9 +94,9 @@ def best_box(
 def resized(score: Scores, planes: Planes, box: FloatArray) -> FloatArray:
     """Move the size of the box towards the mean of the best sizes."""
     steps = size_of(box) / WORKING_SIZE * np.array([-1.0, 0.0, 1.0])
-    dy, dx = (grid.ravel() for grid in np.meshgrid(steps, steps, indexing="ij"))
-    centres = np.tile(centre_of(box) + np.column_stack((dx, dy)), (len(_LOG_SIZES), 1))
-    log_sizes = np.repeat(_LOG_SIZES, len(dx))
+    near = centre_of(box) + grid_points(steps, steps)
+    centres = np.tile(near, (len(_LOG_SIZES), 1))
+    log_sizes = np.repeat(_LOG_SIZES, len(near))
     scores = score(planes, _moved(box, centres, np.exp(log_sizes)))
     log_size, x, y = _expected(np.column_stack((log_sizes, centres)), scores)
     sides = np.exp(_SIZE_SHARE * log_size) * box[2:]
@@ -195,8 +195,8 @@ def best_box_in_piece(
     for low, length in zip(first, last - first, strict=True):
         n = max(1, round(length / (_STEP * pixel)))
         axes.append(low + (np.arange(n) + 0.5) * length / n)
-    x, y = (grid.ravel() for grid in np.meshgrid(*axes))
-    boxes = _moved(box, np.column_stack((x, y)), np.full(len(x), size))
+    centres = grid_points(*axes)
+    boxes = _moved(box, centres, np.full(len(centres), size))
     scores = score(planes, boxes)
     start = boxes[np.argmax(scores)]
     match = best_box(score, planes, start, _RADIUS * pixel, image.shape, None)
@@ -353,8 +353,7 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
         )
         for image in (before, now)
     )  # fmt: skip
-    down, across = (grid.ravel() for grid in np.meshgrid(_GRID, _GRID, indexing="ij"))
-    places = (box[:2] + np.column_stack((across, down)) * box[2:] - [left, top]) * scale
+    places = (box[:2] + grid_points(_GRID, _GRID) * box[2:] - [left, top]) * scale
     points = places.astype(np.float32)[:, None]
     flow = partial(cv2.calcOpticalFlowPyrLK, winSize=_WINDOW, maxLevel=_LEVELS)
     there, seen, _ = flow(first, second, points, points.copy())

@@ -286,11 +286,10 @@ def _checked_boxes(boxes: ArrayLike, name: str, *, need_area: bool = True) -> Fl
     is_good = np.isfinite(rows).all(axis=1)
     if need_area:
         is_good &= (rows[:, 2:] > 0).all(axis=1)
-    bad = np.flatnonzero(~is_good & ~np.isnan(rows).all(axis=1))
-    if len(bad):
+    for bad in np.flatnonzero(~is_good & ~np.isnan(rows).all(axis=1)):
         wanted = ", width and height above 0" if need_area else ""
         raise ValueError(
-            f"{name}[{bad[0]}] is {rows[bad[0]].tolist()}; give four finite numbers{wanted} in "
-            f"frame {bad[0]}, or four NaN where the box is unknown."
+            f"{name}[{bad}] is {rows[bad].tolist()}; give four finite numbers{wanted} in "
+            f"frame {bad}, or four NaN where the box is unknown."
         )
     return rows

@@ -300,6 +300,11 @@ def slopes(grey: Pixels) -> tuple[SingleArray, SingleArray]:
     return gx, gy
 
 
+def grid_points(x: AnyArray, y: AnyArray) -> AnyArray:
+    """Return the points of a grid, row by row, shape (n, 2)."""
+    return np.stack(np.meshgrid(x, y), axis=2).reshape(-1, 2)
+
+
 def outlines(mask: Mask) -> BoolArray:
     """Mark the pixels whose right or lower neighbour has another class."""
     out = np.zeros(mask.shape, np.bool_)
