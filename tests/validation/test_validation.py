@@ -66,7 +66,7 @@ NAN, INF = float("nan"), float("inf")
 # Values that are refused, by the type of the error.
 WHOLE_NUMBERS = {ValueError: [2.0, NAN, INF, 0], TypeError: [None, True, "x"]}
 GAPS = {ValueError: [1.0, 7, NAN], TypeError: [None, "x", True]}
-COSTS = {ValueError: [10**400, 10**9000, NAN, -1], TypeError: [None, "1"]}
+COSTS = {ValueError: [10**400, 10**9000, NAN, -1, 0], TypeError: [None, "1"]}
 ODD = [None, True, "x", [1], 0.5, 2.0, 7, -1, 0, 10**400, NAN, INF]
 
 
