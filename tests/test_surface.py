@@ -12,8 +12,8 @@ import pytest
 
 import structboost
 from tests.helpers.source import PACKAGE, tree_of
+from tests.test_docs import PUBLIC
 
-PUBLIC = ["structboost", *(f"structboost.{name}" for name in sorted(structboost._PACKAGES))]
 STUBS = sorted(PACKAGE.rglob("__init__.pyi"))
 
 

@@ -156,11 +156,14 @@ ONE_OUTPUT = {
 def test_one_output_for_all_is_told_from_several(name):
     task, inputs, several, one = ONE_OUTPUT[name]
     scores, varied = scores_of(task, inputs, is_constant=True), scores_of(task, inputs)
+    kind = next(iter(task.kinds))
+    partly = StackedParts({**varied.rows, kind: scores.rows[kind]}, scores.offsets)
     for truth, predicted, own, expected in (
         (several, predictions(task, inputs, scores), scores, True),
         # Within one matching some pairs are matched, others are not.
         (several, one, varied, name != "matchings"),
         (several, several, varied, False),
+        (several, several, partly, len(task.kinds) == 1),
         # Where the truth is one output as well, nothing is wrong, but that nothing is told.
         (one, one, varied, False),
         (one, one, scores, True),

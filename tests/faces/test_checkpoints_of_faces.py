@@ -20,13 +20,13 @@ DEFAULTS = [
     (StructBoostMultiLabelClassifier, {"loss": "subset"}),
 ]
 HINGES = [
-    (face, HINGE | {"weak_learner": learner}) for face in FOUR for learner in ("tree", "union")
+    (face, HINGE | {"weak_learner": learner})
+    for face in FOUR
+    for learner in ("tree", ["linear", "stump"])
 ]
 
 
 def fitted(face, parameters, labels=Y, **more):
-    if parameters.get("weak_learner") == "union":
-        parameters = parameters | {"weak_learner": ["linear", "stump"]}
     settings = {"max_iter": 7, "random_state": 0, **parameters, **more}
     return face(**settings).fit(*examples(face, labels))
 

@@ -176,17 +176,16 @@ def test_a_task_defines_the_labels_of_its_parts():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "parameters", "y", "groups", "message"),
+    ("estimator", "groups", "message"),
     [
-        (Recalling(), {}, 6, [1], "groups has shape"),
-        (Recalling(), {}, 6, [1, None, 2, 2, 2, 2], r"groups\[1\] is None; give every entry"),
-        (None, {}, 6, None, "neither predict_proba nor decision_function"),
-        (Recalling, {}, 6, None, "estimator is the class Recalling"),
+        (Recalling(), [1], "groups has shape"),
+        (Recalling(), [1, None, 2, 2, 2, 2], r"groups\[1\] is None; give every entry"),
+        (None, None, "neither predict_proba nor decision_function"),
+        (Recalling, None, "estimator is the class Recalling"),
     ],
 )
-def test_refusals_name_the_argument(estimator, parameters, y, groups, message):
-    crossed = CrossFitted(estimator, **{"folds": 2, **parameters})
-    refused(message, crossed.fit, numbered(6)[0], numbered(6)[1][:y], groups=groups)
+def test_refusals_name_the_argument(estimator, groups, message):
+    refused(message, CrossFitted(estimator, folds=2).fit, *numbered(6), groups=groups)
 
 
 def test_a_task_without_labels_of_parts_is_refused():
