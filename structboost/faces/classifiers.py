@@ -117,25 +117,36 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         recipe = self._recipe(seed)
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
-            return self._fit_in_place(recipe, seed, X, y, sample_weight)
-        y = label_vector(y)
-        X, y, columns, recipe = self._read(X, y, recipe)
-        classes, X, labels, weights, counts = classification_examples(
-            X, y, sample_weight, self.class_weight
-        )
-        if len(classes) == 1:
-            state = column_attributes(columns) | {"classes_": classes}
-            state |= recipe.choices.of_constant if recipe.choices else {}
-            self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
-            self._keep_link(recipe)
-            return self
-        task = self._task(classes, seed)
-        examples = whole = Examples(X, outputs_of(labels, task), weights, counts=counts)
-        held = None
-        if self.early_stopping:
-            examples, held = self._split(whole, classes[labels])
-        problem = Problem(task, examples, self._folds, held, whole)
-        return self._train(recipe, problem, classes, columns)
+            problem, classes = self._problem_in_place(recipe, seed, X, y, sample_weight)
+            columns = Columns(int(X.shape[1]))
+        else:
+            y = label_vector(y)
+            X, y, columns, recipe = self._read(X, y, recipe)
+            classes, X, labels, weights, counts = classification_examples(
+                X, y, sample_weight, self.class_weight
+            )
+            if len(classes) == 1:
+                state = column_attributes(columns) | {"classes_": classes}
+                state |= recipe.choices.of_constant if recipe.choices else {}
+                self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
+                self._keep_link(recipe)
+                return self
+            task = self._task(classes, seed)
+            examples = whole = Examples(X, outputs_of(labels, task), weights, counts=counts)
+            held = None
+            if self.early_stopping:
+                examples, held = self._split(whole, classes[labels])
+            problem = Problem(task, examples, self._folds, held, whole)
+
+        def prepared(model: Ensemble) -> dict[str, Any]:
+            return read_as_training(model) | {"classes_": classes, "link_": self._link(recipe)}
+
+        as_given = partial(_labels_given, problem.task, classes)
+        score = self._held_out_score(problem.task, as_given, prepared)
+        fitted = recipe.train(replace(problem, score=score, n_features=columns.n_features))
+        self._keep(problem.task, fitted, classes_=classes, **column_attributes(columns))
+        self._keep_link(recipe)
+        return self
 
     def _split(self, examples: Examples, labels: AnyArray) -> tuple[Examples, Examples]:
         """Return the examples to train on and those held out, some of equal ones in both."""
@@ -172,8 +183,10 @@ class BoostedClassifier(ClassifierMixin, TableFace):
                 f"least {len(present)}."
             )
 
-    def _fit_in_place(self, recipe: Recipe, seed: int, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Train on a table on disk or on a Dask collection."""
+    def _problem_in_place(
+        self, recipe: Recipe, seed: int, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Problem, AnyArray]:
+        """Return the problem of a table on disk or of a Dask collection, and the classes."""
         if recipe.choices and not recipe.choices.in_place:
             raise ValueError(
                 f"X is a {type(X).__name__}, on which objective={recipe.objective!r} cannot be "
@@ -191,21 +204,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             )
         classes, encode = classes_in_place(y)
         task = self._task(classes, seed)
-        problem = Problem(task, Examples(X, encode(y, task), sample_weight), self._folds)
-        return self._train(recipe, problem, classes, Columns(int(X.shape[1])))
-
-    def _train(self, recipe: Recipe, problem: Problem, classes: AnyArray, columns: Columns) -> Self:
-        """Train on a problem, and keep what its model needs."""
-        task = problem.task
-
-        def prepared(model: Ensemble) -> dict[str, Any]:
-            return read_as_training(model) | {"classes_": classes, "link_": self._link(recipe)}
-
-        score = self._held_out_score(task, partial(_labels_given, task, classes), prepared)
-        fitted = recipe.train(replace(problem, score=score, n_features=columns.n_features))
-        self._keep(task, fitted, classes_=classes, **column_attributes(columns))
-        self._keep_link(recipe)
-        return self
+        return Problem(task, Examples(X, encode(y, task), sample_weight), self._folds), classes
 
     @abstractmethod
     @override
