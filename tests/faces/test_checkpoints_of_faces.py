@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from structboost import StructBoostClassifier, StructBoostMultiLabelClassifier
-from structboost.errors import CheckpointError
 from tests.helpers.damaged_files.archives import put_together, taken_apart
 from tests.helpers.four_faces import FOUR, Y, examples
 from tests.helpers.refusals import refused
@@ -38,8 +37,7 @@ def test_a_resumed_fit_equals_one_without_a_checkpoint(face, parameters, tmp_pat
     path = tmp_path / "run.npz"
     for n_rounds in (1, 4):
         fitted(face, parameters, max_iter=n_rounds, checkpoint=path)
-        with pytest.raises(CheckpointError, match="other data or parameters"):
-            fitted(face, parameters, OTHER, checkpoint=path)
+        refused("other data or parameters", fitted, face, parameters, OTHER, checkpoint=path)
     assert what_was_learned(fitted(face, parameters, checkpoint=path)) == whole
     assert what_was_learned(fitted(face, parameters, engine="threads", n_jobs=2)) == whole
 
@@ -75,11 +73,9 @@ def test_a_checkpoint_of_a_default_requires_its_seed_and_state(tmp_path):
         return StructBoostClassifier(checkpoint=path, **settings).fit(*EXAMPLES)
 
     fit()
-    with pytest.raises(CheckpointError, match="other data or parameters"):
-        fit(1)
+    refused("other data or parameters", fit, 1)
     header, arrays = taken_apart(path.read_bytes())
     arrays["master/scores/x"] = 1.001 * arrays["master/scores/x"]
     path.write_bytes(put_together(header, arrays, sealed=True))
-    with pytest.raises(CheckpointError, match="its objective is not that of its weights"):
-        fit()
+    refused("its objective is not that of its weights", fit)
     refused("a whole number as random_state", fit, np.random.RandomState(0))
