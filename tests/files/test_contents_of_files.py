@@ -62,17 +62,16 @@ def test_linear_fits_store_their_passes_and_the_reason_of_their_end():
 
 
 @pytest.mark.slow
-def test_a_scorer_may_print_the_estimator():
+@pytest.mark.parametrize("face", [StructBoostClassifier, StructBoostTagger])
+def test_a_scorer_may_print_the_estimator(face):
     shown = []
 
     def scorer(estimator, X, y):
         shown.append(repr(estimator))
         return estimator.score(X, y)
 
-    StructBoostClassifier(objective="hinge", max_iter=5, scoring=scorer).fit(X, Y)
-    tags = [np.array(["a", "b"])[Y[i : i + 6]].tolist() for i in range(0, 120, 6)]
-    sequences = [X[i : i + 6] for i in range(0, 120, 6)]
-    StructBoostTagger(objective="svm", scoring=scorer).fit(sequences, tags)
+    data = (X, Y) if face is StructBoostClassifier else (np.split(X, 20), np.split(Y, 20))
+    face(objective="svm", scoring=scorer).fit(*data)
     assert all("objective=" in text for text in shown)
 
 
