@@ -28,6 +28,8 @@ from structboost import (
 from structboost.faces.tables import later_table
 from tests.helpers.refusals import refused
 
+pytestmark = pytest.mark.slow
+
 X, Y = load_iris(return_X_y=True)
 HOSTILE = ["<script>alert(1)</script>", "a & b", "x$^2$", '"']
 
@@ -48,7 +50,6 @@ def cells(page):
     return [element.text for element in page.iter() if element.tag in ("td", "th")]
 
 
-@pytest.mark.slow
 def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     frame = pd.DataFrame(X, columns=HOSTILE)
     names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
@@ -87,7 +88,6 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
         assert np.ptp(np.asarray(picture)) > 100
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model is empty")
 def test_report_omits_sections_that_a_model_lacks(tmp_path):
     qid = np.repeat(np.arange(15), 10)
@@ -108,7 +108,6 @@ def test_report_omits_sections_that_a_model_lacks(tmp_path):
         assert headings(page) == ["Model", *sections, "Convergence", "Parameters"]
 
 
-@pytest.mark.slow
 def test_report_names_objective_learners_and_C(tmp_path):
     hinge = StructBoostRanker(objective="hinge", C=20, tol=0.3).fit(X, Y)
     # What the parameters say later was not minimised.
@@ -136,7 +135,6 @@ def test_a_report_that_fails_leaves_the_old_one(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.slow
 def test_reports_of_label_sets_and_tags_have_a_row_for_each_label(tmp_path):
     lists = [["high"] * int(x[0] > 5.8) + ["wide"] * int(x[1] > 3.0) for x in X]
     sets = StructBoostMultiLabelClassifier(max_iter=2).fit(X, lists)

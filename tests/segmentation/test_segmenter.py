@@ -20,6 +20,8 @@ from structboost.vision.images import resized_mask
 from tests.helpers.photographs import QUICK, agreement
 from tests.helpers.refusals import refused
 
+pytestmark = pytest.mark.slow
+
 MADE, FRESH = make_synthetic_images(8), make_synthetic_images(3, random_state=7)
 IMAGES = [np.ascontiguousarray(image[:48, :48]) for image in MADE.images[:4]]
 MASKS = [np.ascontiguousarray(mask[:48, :48]) for mask in MADE.masks[:4]]
@@ -42,7 +44,6 @@ def equal(model, other, image=FRESH.images[0]):
     assert_array_equal(model.predict(image), other.predict(image))
 
 
-@pytest.mark.slow
 def test_a_trained_segmenter_finds_the_objects_of_new_photographs(trained):
     segmenter, path = trained
     assert agreement(segmenter, FRESH) > 0.95
@@ -62,7 +63,6 @@ def test_a_trained_segmenter_finds_the_objects_of_new_photographs(trained):
     assert (mask == truth)[sure].mean() > 0.97
 
 
-@pytest.mark.slow
 def test_a_stroke_of_one_kind_corrects_a_trained_model(trained):
     segmenter, image = trained[0], make_synthetic_images(1, random_state=9).images[0]
     found = segmenter.predict(image)
@@ -91,14 +91,12 @@ def test_pairs_that_no_model_can_learn_from_are_named(arguments, message):
     refused(message, quick().fit, **{"images": IMAGES, "masks": MASKS} | arguments)
 
 
-@pytest.mark.slow
 def test_the_meaning_of_masks_determines_which_of_two_values_is_the_object(fitted):
     masks = [np.where(mask, 4, 9).astype(np.uint8) for mask in MASKS]
     equal(quick(meaning=LabelMap(classes=(9, 4))).fit(IMAGES, masks), fitted, IMAGE)
     equal(quick().fit(IMAGES, 255 * np.stack(MASKS)), fitted, IMAGE)
 
 
-@pytest.mark.slow
 def test_energies_do_not_depend_on_the_threads_of_blas(trained, monkeypatch):
     found = []
     for threads in (1, 4):
@@ -118,7 +116,6 @@ def test_energies_do_not_depend_on_the_threads_of_blas(trained, monkeypatch):
     assert set(seen) == {1}
 
 
-@pytest.mark.slow
 def test_three_classes_are_learned_saved_and_loaded(tmp_path):
     images, masks = MADE.images[:4], np.array(MADE.masks[:4])
     masks[:, :, :80][masks[:, :, :80] == 0] = 2

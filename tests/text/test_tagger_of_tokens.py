@@ -17,6 +17,8 @@ from structboost.text.token_features import shape_of
 from structboost.text.two_stage_tagger import fractions, nearby_means, read_tokens, with_tags
 from tests.helpers.refusals import refused
 
+pytestmark = pytest.mark.slow
+
 WORDS = st.sampled_from(["Ada", "IBM", "b2B", "2026", "-", "étÉ", "a", "I", "x|y"])
 SENTENCES = st.lists(st.lists(st.tuples(WORDS, WORDS), max_size=5), min_size=1, max_size=3)
 
@@ -62,7 +64,6 @@ def by_hand(sentence, t, f):
     return token
 
 
-@pytest.mark.slow
 @given(SENTENCES, st.data())
 @settings(max_examples=150)
 def test_features_are_those_of_templates_written_out(sentences, data):
@@ -79,7 +80,6 @@ def bin_of(bounds, value):
     return str(sum(bound <= value for bound in bounds))
 
 
-@pytest.mark.slow
 @given(SENTENCES, SENTENCES)
 @settings(max_examples=100)
 def test_counts_are_those_of_a_loop_over_the_other_tokens(training, later):
@@ -140,7 +140,6 @@ def test_data_frames_as_output_of_other_transformers_leave_tokens_alone(library)
 LETTERS = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max_size=6)
 
 
-@pytest.mark.slow
 @given(LETTERS, st.integers(1, 3), st.booleans(), st.integers(0, 1000))
 @settings(max_examples=150)
 def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, has_documents, seed):
@@ -262,7 +261,6 @@ def trained():
     return features, tagger.fit(features.fit_transform(X), y, documents=documents)
 
 
-@pytest.mark.slow
 def test_a_name_is_tagged_as_elsewhere_in_its_document(trained):
     features, tagger = trained
     X, y, documents = corpus(1)
@@ -286,7 +284,6 @@ def test_a_file_of_another_kind_is_refused(trained, tmp_path):
         TwoStageTagger.load(tmp_path / "tagger")
 
 
-@pytest.mark.slow
 def test_a_pipeline_passes_documents(trained):
     _, tagger = trained
     X, y, documents = corpus(0)
@@ -312,7 +309,6 @@ def test_unusable_folds_and_documents_raise_with_a_remedy(folds, documents, matc
     refused(match, tagger.fit, [[{"word[0]": "a"}]] * 4, [["O"]] * 4, documents=documents)
 
 
-@pytest.mark.slow
 def test_documents_are_held_out_as_a_whole_where_a_stage_chooses(monkeypatch):
     X, y, documents = corpus(0)
     tokens = TokenFeatures().fit_transform(X)

@@ -47,6 +47,8 @@ from structboost.tracking.object_search import (
 from structboost.tracking.online_learner import N_BINS, FrameStore, StructBoostLearner
 from tests.helpers.refusals import refused
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def clip():
@@ -66,7 +68,6 @@ def _small(monkeypatch):
     monkeypatch.setattr("structboost.tracking.box_tracker._EVERY", 1)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_the_tracker_follows_the_synthetic_clip_in_bounded_memory(clip):
     tracker = StructBoostTracker()
@@ -77,7 +78,6 @@ def test_the_tracker_follows_the_synthetic_clip_in_bounded_memory(clip):
     assert tracker.learner.frames.n_frames == 12
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_each_parameter_with_another_value_changes_the_track(clip):
     followed, *others = (
@@ -102,7 +102,6 @@ for frame in clip.frames[1:]:
 """
 
 
-@pytest.mark.slow
 def test_boxes_do_not_depend_on_threads_or_kernels_of_blas(clip):
     """On one kind of processor: OpenCV chooses its code by what that can do, too."""
     shown = subprocess.run(
@@ -133,7 +132,6 @@ class Template:
         return features @ self.wanted / 144.0
 
 
-@pytest.mark.slow
 def test_box_tracker_accepts_any_learner(clip):
     tracker = BoxTracker(Template())
     boxes = tracked(tracker, clip.frames[:20], clip.boxes[0])[:, :4]
@@ -154,7 +152,6 @@ def lost_tracker(clip):
     return tracker, empty
 
 
-@pytest.mark.slow
 def test_a_lost_object_stays_where_it_was_seen_and_nothing_is_learned(clip, lost_tracker):
     tracker, empty = lost_tracker
     last, codes = tracker.box.copy(), tracker.learner.frames.codes.copy()
@@ -171,7 +168,6 @@ def test_a_lost_object_stays_where_it_was_seen_and_nothing_is_learned(clip, lost
     assert overlaps(clip.boxes[23], tracker.box[None])[0] > 0.7
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("shift", "size"), [((-180, 40), 1.0), ((-170, -60), 1.2)])
 def test_a_lost_object_is_found_anywhere_in_the_frame(clip, lost_tracker, shift, size):
     """It comes back more than two of its sizes away, and of another size."""
@@ -191,7 +187,6 @@ def test_a_lost_object_is_found_anywhere_in_the_frame(clip, lost_tracker, shift,
     assert overlaps(truth, tracker.box[None])[0] > 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "n_pieces"), [((90, 120), 1), ((400, 600), 6)])
 def test_the_whole_frame_is_searched_in_pieces(shape, n_pieces):
     """Whatever the frame and wherever the object: after all pieces it was the best in one."""
@@ -219,7 +214,6 @@ def test_the_whole_frame_is_searched_in_pieces(shape, n_pieces):
         assert len(widths) > 1 or n_pieces > 1
 
 
-@pytest.mark.slow
 def test_several_first_frames_grey_frames_and_another_frame_size(clip):
     tracker = StructBoostTracker().init(list(clip.frames[:3]), clip.boxes[:3])
     assert tracker.n_frames == 3
@@ -281,7 +275,6 @@ def test_runs_over_frames_name_bad_arguments(clip):
         refused(message, track_objects, trackers, pairs, boxes)
 
 
-@pytest.mark.slow
 def test_tracked_frames_are_returned_when_the_source_ends_early(clip):
     def frames():
         yield from enumerate(clip.frames[:6])
@@ -539,7 +532,6 @@ def test_rotation_undoes_steps_that_others_do_not_follow():
     assert not rotation.has_begun
 
 
-@pytest.mark.slow
 def test_tracker_follows_an_object_that_rotates_in_place():
     places = [(110 + 2 * k, 110 + 20 * np.sin(0.2 * k)) for k in range(40)]
     frames, boxes = zip(*(spinning(place, 0.12 * k) for k, place in enumerate(places)), strict=True)
@@ -635,7 +627,6 @@ def test_gradients_are_rounded_to_an_eighth_of_a_grey_level():
     assert (shares.sum(axis=2) == lengths).all()
 
 
-@pytest.mark.slow
 @given(st.floats(-8, 45), st.floats(-8, 40), st.floats(5, 40), st.floats(5, 40))
 def test_features_are_means_over_pixels(x, y, w, h):
     # The second one is beyond where sums wrap around.
