@@ -67,15 +67,12 @@ def test_video_frames_are_rotated_by_the_metadata_of_the_camera(tmp_path, angle)
         stream = container.add_stream("h264", rate=20)
         stream.width, stream.height = 64, 48
         stream.set_display_rotation(angle)
-        for index in range(3):
-            frame = av.VideoFrame.from_ndarray(picture(index), format="rgb24")
+        frames = [av.VideoFrame.from_ndarray(picture(index), format="rgb24") for index in range(3)]
+        for frame in (*frames, None):
             container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
     for index, image in open_frames(path):
         wanted = np.rot90(picture(index), angle // 90)
         assert np.abs(image.astype(float) - wanted).mean() < 12
-    turned_by_opencv = cv2.VideoCapture(str(path)).read()[1]
-    assert turned_by_opencv.shape == image.shape
 
 
 def test_colours_are_rgb_in_and_out(tmp_path):
@@ -269,22 +266,18 @@ def test_bad_files_of_boxes_are_refused(tmp_path):
     assert_array_equal(read_boxes(path), [[1, 2, 3, 4], [np.nan] * 4])
 
 
-def test_box_is_drawn_on_a_copy():
+@pytest.mark.parametrize("box", [[-50, -50, 500, 500], [1e12, 5, 1e12, 5], [100, 80, 50, 40]])
+def test_box_is_drawn_on_a_copy_and_its_label_stays_in_the_frame(box):
     image = np.zeros((240, 320), np.uint8)
-    drawn = draw_box(image, [100, 80, 50, 40], colour=(1, 2, 3))
-    assert not image.any()
+    drawn = draw_box(image, box, colour=(1, 2, 3))
+    assert (draw_box(image, box, "0.93", colour=(1, 2, 3)) != drawn).sum() > 300
     wanted = np.zeros((240, 320), bool)
-    wanted[80:120, 100:150] = True
+    wanted[80:120, 100:150] = box[0] == 100
     wanted[82:118, 102:148] = False
     assert_array_equal((drawn == (1, 2, 3)).all(axis=2), wanted)
+    assert not image.any()
     assert not draw_box(image, [np.nan] * 4, "0.93").any()
-    refused("box has shape", draw_box, image, [0, 0, 1])
-
-
-@pytest.mark.parametrize("box", [[-50, -50, 500, 500], [1e12, 5, 1e12, 5], [10, 0, 9, 9]])
-def test_label_stays_in_the_frame(box):
-    image = np.zeros((240, 320, 3), np.uint8)
-    assert (draw_box(image, box, "0.93") != draw_box(image, box)).sum() > 300
+    refused("box has shape", draw_box, image, box[:3])
 
 
 corner, side = st.integers(-6, 12), st.integers(1, 12)
@@ -300,14 +293,14 @@ def pixels(box):
 def test_measures_count_pixels_and_frames(pairs):
     ours, truth = zip(*pairs, strict=True)
     counted = [len(pixels(a) & pixels(b)) / len(pixels(a) | pixels(b)) for a, b in pairs]
-    middles = (np.array(boxes)[:, :2] + np.array(boxes)[:, 2:] / 2 for boxes in (ours, truth))
-    errors = np.hypot(*np.subtract(*middles).T).tolist()
+    steps = np.subtract(ours, truth).astype(float)
+    errors = np.hypot(*(steps[:, :2] + steps[:, 2:] / 2).T)
     measures = evaluate(ours, truth)
     assert measures.overlap.tolist() == counted
-    assert measures.centre_error.tolist() == errors
-    shares = [sum(value > k / 20 for value in counted) / len(pairs) for k in range(21)]
+    assert measures.centre_error.tolist() == errors.tolist()
+    shares = [np.mean(measures.overlap > k / 20) for k in range(21)]
     assert measures.success_auc == pytest.approx(np.mean(shares))
-    assert measures.precision_at_20 == sum(value <= 20 for value in errors) / len(pairs)
+    assert measures.precision_at_20 == np.mean(errors <= 20)
 
 
 def test_unknown_frames_do_not_count():
