@@ -33,6 +33,7 @@ from structboost.contract.parts import (
     real_number,
     refused_output,
     returned_none,
+    starts_of,
 )
 from structboost.contract.separation import (
     KeptTruth,
@@ -246,7 +247,7 @@ def separation_of(
     indices = examples.tolist()
     own_scores = StackedParts(
         {kind: scores.rows[kind][at] for kind, at in rows.items()},
-        {kind: np.concatenate(([0], np.cumsum(of_kind))) for kind, of_kind in sizes.items()},
+        {kind: starts_of(of_kind) for kind, of_kind in sizes.items()},
         truth.of_examples(indices, rows),
     )
     worst = separate_by_argmax(task, [X[i] for i in indices], [Y[i] for i in indices], own_scores)
@@ -256,7 +257,7 @@ def separation_of(
     for kind, starts in worst.indptr.items():
         counts = np.zeros(scores.n_examples, np.int64)
         counts[examples] = np.diff(starts)
-        indptr[kind] = np.concatenate(([0], np.cumsum(counts)))
+        indptr[kind] = starts_of(counts)
     differences = {
         kind: measure._replace(parts=rows[kind][measure.parts])
         for kind, measure in worst.differences.items()

@@ -412,8 +412,13 @@ def stack_parts(kinds: Kinds, parts: Sequence[Any], *, missing: bool = False) ->
                     i,
                 )
         rows[kind] = np.concatenate(blocks, axis=0)
-        offsets[kind] = np.concatenate(([0], np.cumsum([len(b) for b in blocks]))).astype(np.int64)
+        offsets[kind] = starts_of([len(b) for b in blocks])
     return StackedParts(rows, offsets)
+
+
+def starts_of(counts: Any) -> IntArray:
+    """First index of each group of the given sizes, and the end of the last."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
 def check_declared(kinds: Any) -> None:

@@ -27,6 +27,7 @@ from structboost._typing import (
     RowArray,
     WordArray,
 )
+from structboost.contract.parts import starts_of
 from structboost.errors import TaskError
 from structboost.runtime.blocks import blocks_of_rows
 from structboost.runtime.compiled import compiled
@@ -401,7 +402,7 @@ def bin_thresholds(
         feature += [f] * n_columns
     sizes = [len(thresholds) for thresholds in of_columns]
     flat = np.concatenate(of_columns) if of_columns else np.zeros(0)
-    indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    indptr = starts_of(sizes)
     return Thresholds(flat, indptr, np.array(feature, np.int64), np.array(thinned, np.bool_))
 
 

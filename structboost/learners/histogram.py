@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, RowArray, ShortArray
+from structboost.contract.parts import starts_of
 from structboost.learners.base import ROUNDING
 from structboost.learners.binning import BinnedFeatures
 from structboost.runtime.blocks import add_to_tree, close_tree, tree_depth, tree_sum
@@ -311,10 +312,10 @@ def _sparse_columns(binned: BinnedFeatures, sparse: IntArray, columns: IntArray)
     by_entry = np.repeat(columns[sparse, 0].astype(np.int32), lengths)
     return SparseColumns(
         sparse,
-        np.append(0, np.cumsum(lengths)),
+        starts_of(lengths),
         rare_rows,
         np.concatenate([binned.codes[f, rows] for f, rows in zip(sparse, rows_of, strict=True)]),
-        np.append(0, np.cumsum(np.bincount(rare_rows, minlength=binned.n_rows))),
+        starts_of(np.bincount(rare_rows, minlength=binned.n_rows)),
         by_entry[np.argsort(rare_rows, kind="stable")],
         np.empty(columns[sparse, 1].max(), np.int64),
     )

@@ -38,6 +38,7 @@ from structboost._typing import (
     SignArray,
     override,
 )
+from structboost.contract.parts import starts_of
 from structboost.learners.base import ROUNDING, Candidate, best_first, ranked
 from structboost.learners.binning import BY_SET, number_of_flags
 from structboost.learners.tree import Tree, TreeFamily
@@ -365,7 +366,7 @@ class PairTreeFamily(TreeFamily):
                 f"keep at most {_MOST_COLUMNS} features, such as by "
                 "sklearn.feature_selection.SelectKBest, or take weak_learner='stump' or 'tree'."
             )
-        self._starts = np.append(0, np.cumsum(n_bins)).astype(np.int64)
+        self._starts = starts_of(n_bins)
         most = int(n_bins.max(initial=1))
         self._work = np.empty((2, most + 5, most))
         # Columns of one bin split nothing.

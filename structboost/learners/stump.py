@@ -26,6 +26,7 @@ from structboost._typing import (
     WordArray,
     override,
 )
+from structboost.contract.parts import starts_of
 from structboost.files.archive import Array, DamagedFileError, whole_number
 from structboost.learners.base import (
     Candidate,
@@ -155,7 +156,7 @@ class CategoryFamily(WeakLearnerFamily):
         of_categories = features[:, self.categorical]
         self.binned = bin_features(of_categories, categorical=range(len(self.categorical)))
         self.low, self.high = response
-        self._ends = np.append(0, np.cumsum(self.binned.bins.n_bins))
+        self._ends = starts_of(self.binned.bins.n_bins)
 
     @override
     def price(self, duals: FloatArray, per_channel: int) -> list[Candidate]:
@@ -290,7 +291,7 @@ class StumpSearch(WeakLearnerFamily):
         """
         n_bins, n_channels = self.bins.n_bins, duals.shape[1]
         # Columns whose histograms are in memory together: one empty group without columns.
-        ends = np.append(0, np.cumsum(n_bins)) * n_channels
+        ends = starts_of(n_bins) * n_channels
         n_groups = max(self.n_threads, -(-int(ends[-1]) // _HELD_ENTRIES))
         inner = ends[1:].searchsorted(np.arange(1, n_groups) * (ends[-1] / n_groups))
         bounds = np.unique([0, *inner, len(n_bins)]) if len(n_bins) else [0, 0]

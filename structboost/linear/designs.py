@@ -21,7 +21,7 @@ from structboost._typing import (
     override,
 )
 from structboost.contract.calls import check_nothing_missing, stacked
-from structboost.contract.parts import Kinds, PartKind, StackedParts
+from structboost.contract.parts import Kinds, PartKind, StackedParts, starts_of
 from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.learners.feature import ActiveFeatureFamily, ActiveFeatureTable
@@ -159,7 +159,7 @@ class PlainDesign(Design):
             last = np.full(constant.shape, self.n_features, np.int32)
             columns = np.column_stack((columns, last))
             used = columns >= 0
-            starts = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
+            starts = starts_of(used.sum(axis=1))
             entries = np.ones(int(starts[-1])), columns[used], starts
             return sparse.csr_array(entries, (len(rows), self.width))
         if not sparse.issparse(rows):
@@ -311,7 +311,7 @@ class SameColumns:
         of_first[first] = self._groups[first]
         of_slots = of_first[rows]
         is_listed = of_slots >= 0
-        starts = np.append(0, np.cumsum(is_listed.sum(axis=1))).astype(np.int64)
+        starts = starts_of(is_listed.sum(axis=1))
         self.entries = of_slots[is_listed], starts
 
     def spread(self, weights: FloatArray) -> FloatArray:

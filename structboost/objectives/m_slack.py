@@ -32,7 +32,7 @@ from structboost.contract.calls import (
     separation_of,
     slack_separation,
 )
-from structboost.contract.parts import StackedParts
+from structboost.contract.parts import StackedParts, starts_of
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import Separation
 from structboost.contract.task import Separates, SeparatesSlacks, Task
@@ -51,7 +51,6 @@ from structboost.solvers.linear_scores import (
     Places,
     Scores,
     merge_kinds,
-    starts_of,
 )
 
 

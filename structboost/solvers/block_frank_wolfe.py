@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
+from structboost.contract.parts import starts_of
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import check_memory
-from structboost.solvers.linear_scores import FoundOutputs, Scores, starts_of
+from structboost.solvers.linear_scores import FoundOutputs, Scores
 
 # Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
 _FASTMATH = {"reassoc", "contract", "nsz"}

@@ -9,9 +9,9 @@ import highspy
 import numpy as np
 
 from structboost._typing import BoolArray, FloatArray, IntArray
+from structboost.contract.parts import starts_of
 from structboost.errors import SolverError
 from structboost.solvers.bundle import CutPool
-from structboost.solvers.linear_scores import starts_of
 from structboost.solvers.milp import quiet_highs
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, KindIndices, override
-from structboost.contract.parts import Kinds, StackedParts
+from structboost.contract.parts import Kinds, StackedParts, starts_of
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
 
@@ -231,8 +231,3 @@ def merge_kinds(separation: Separation, parts: Scores, scores: StackedParts) -> 
         )
     first_entry = starts_of(np.bincount(owner, minlength=n))
     return FoundOutputs(losses, violations, first_entry, entry, value)
-
-
-def starts_of(counts: Any) -> IntArray:
-    """First index of each group of the given sizes, and the end of the last."""
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)

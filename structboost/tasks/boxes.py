@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from structboost._typing import AnyArray, FloatArray, override
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts, starts_of
 from structboost.contract.separation import Separation
 from structboost.contract.task import Decomposes, Lists, Searches, Separates, Task
 from structboost.errors import TaskError, on_example
@@ -145,7 +145,7 @@ class BoxOverlapTask(Task, Searches, Decomposes, Lists, Separates):
         differ = np.flatnonzero(best != true)
         first = offsets[differ]
         difference = exchange((true[differ] + first, best[differ] + first))
-        indptr = np.concatenate(([0], np.cumsum(2 * (best != true)))).astype(np.int64)
+        indptr = starts_of(2 * (best != true))
         return Separation(losses, {"x": difference}, {"x": indptr})
 
     def _check_choice(self, x: BoxCandidates, y: Any) -> None:

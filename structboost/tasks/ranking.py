@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, Examples, FloatArray, IntArray, override
-from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts
+from structboost.contract.parts import PartKind, SparseFeature, StackedParts, stack_parts, starts_of
 from structboost.contract.separation import Separation
 from structboost.contract.task import Predicts, Searches, Separates, SeparatesSlacks, Task
 from structboost.errors import TaskError, on_example
@@ -142,7 +142,7 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
         # Features may be missing (NaN), or sparse in all queries.
         if len(X) and all(sparse.issparse(x) for x in X):
             tables = [sparse.csr_array(x) for x in X]
-            starts = np.cumsum([0, *(x.shape[0] for x in X)], dtype=np.int64)
+            starts = starts_of([x.shape[0] for x in X])
             return StackedParts({"x": SparseRows(sparse.vstack(tables))}, {"x": starts})
         return stack_parts(
             self.kinds,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import AnyArray, Examples, FloatArray, IntArray, override
-from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts
+from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts, starts_of
 from structboost.contract.task import Decomposes, Lists, Validates
 from structboost.errors import TaskError
 from structboost.inference.arguments import checked_features, labels_of, passes
@@ -130,5 +130,4 @@ def _graphs(scores: StackedParts) -> tuple[FloatArray, IntArray, IntArray, IntAr
     sizes = np.sqrt(scores.sizes("arc")).round().astype(np.int64)
     arcs = np.concatenate([np.indices((n, n)).reshape(2, -1).T for n in sizes.tolist()])
     values = np.ascontiguousarray(scores.rows["arc"][:, 0], np.float64)
-    first_nodes = np.concatenate(([0], np.cumsum(sizes)))
-    return values, arcs, np.asarray(scores.offsets["arc"], np.int64), first_nodes
+    return values, arcs, np.asarray(scores.offsets["arc"], np.int64), starts_of(sizes)
