@@ -67,8 +67,11 @@ class Preparation:
 
     def __init__(self, arrays: NamedArrays) -> None:
         self.arrays, self.trees = dict(arrays), dict[str, Any]()
-        means = {kind: f"{kind}_mean" for kind in ("instance", "items")}
-        self.sizes = {kind: len(arrays[name]) for kind, name in means.items() if name in arrays}
+        self.sizes = {
+            kind: len(arrays[f"{kind}_mean"])
+            for kind in ("instance", "items")
+            if f"{kind}_mean" in arrays
+        }
 
     @classmethod
     def fit(
@@ -201,9 +204,8 @@ class Preparation:
 def costs_of(trainer: Trainer, X: DecisionInputs) -> FloatArray:
     """Return the costs that a fitted trainer predicts for prepared inputs, shape (n, n_items)."""
     # The features are finite: no other check.
-    rows = trainer.task.stack(X).rows
-    scorer = trainer.model_.scorer
-    scores = {kind: scorer(kind).raw_scores(of_kind) for kind, of_kind in rows.items()}
+    rows, model = trainer.task.stack(X).rows, trainer.model_
+    scores = {kind: model.scorer(kind).raw_scores(rows[kind]) for kind in rows}
     return flat_costs(scores).reshape(len(X), -1)
 
 
@@ -286,8 +288,8 @@ class DecisionModel:
             item_names: list[Any] | None = header["item_names"]
             if item_names is not None and len(item_names) != n_items:
                 raise DamagedFileError("its items have other names")
-            scale = finite_number(header["scale"], "scale")
             trainer = _TRAINERS[model.metadata["trainer"]].from_model(model, task)
+            scale = finite_number(header["scale"], "scale")
             loaded = cls(trainer, preparation, reader, item_names, scale, facts)
             # Parts that do not fit together raise here, not at the first prediction.
             loaded.costs(basis)

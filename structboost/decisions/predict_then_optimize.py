@@ -299,9 +299,10 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         if not is_text(self.C, AUTO):
             checked_positive(self.C, "C")
         engine_of(self.engine, self.n_jobs)
-        is_linear = is_text(self.weak_learner, "linear")
-        about = f"weak_learner={self.weak_learner!r}"
-        warn_of_idle_jobs(self.n_jobs, self.engine, about, shares_work=not is_linear)
+        warn_of_idle_jobs(
+            self.n_jobs, self.engine, f"weak_learner={self.weak_learner!r}",
+            shares_work=not is_text(self.weak_learner, "linear")
+        )  # fmt: skip
 
     def _commit(self, model: DecisionModel) -> Self:
         """Take a model that is trained or loaded."""

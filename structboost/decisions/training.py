@@ -443,8 +443,7 @@ class LinearFits:
             bias = np.zeros(1)
         if "items" in kinds:
             # The items share a function: all costs move alike.
-            of_items = np.append(slopes[n_instance:].mean(axis=1), bias.mean())
-            weights["items"] = of_items[:, None]
+            weights["items"] = np.append(slopes[n_instance:].mean(axis=1), bias.mean())[:, None]
         facts = {**fits[0][1].svm.model_.metadata, "certified": False}
         facts["history"] = [{"C": s.C, "start": s.start} | f.svm.history_[-1] for s, f in fits]
         return StructuredSVM.from_model(plain_ensemble(kinds, weights, facts), self.task)
@@ -453,8 +452,7 @@ class LinearFits:
 def smoothed(points: FloatArray, index: FloatArray, costs: FloatArray) -> FloatArray:
     """Return the mean costs, at each point, of instances whose index, of std 1, is near it."""
     with one_blas_thread():
-        distances = (points - index.T) / (_WIDTH * len(index) ** -0.2)
-        weights = np.exp(-0.5 * np.square(distances))
+        weights = np.exp(-0.5 * np.square((points - index.T) / (_WIDTH * len(index) ** -0.2)))
         means: FloatArray = weights @ costs / weights.sum(axis=1, keepdims=True)
     return means
 

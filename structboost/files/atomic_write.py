@@ -53,8 +53,7 @@ def checked_target(path: Any, name: str = "path") -> Path:
 
 def _target(path: Any, name: str = "path") -> Path:
     """Return the file behind all links, or raise if something else is there."""
-    text = str(checked_path(path, name))
-    target = Path(os.path.realpath(text))
+    target = Path(os.path.realpath(checked_path(path, name)))
     if os.path.isdir(target):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
     if os.fspath(path).endswith(("/", os.sep)):

@@ -46,10 +46,7 @@ from structboost.validation import (
     checked_choice,
 )
 
-PAIRWISE = (
-    "colour", "boundary", "contrast", "colour x boundary", "contrast x boundary", "agreement",
-    "constant"
-)  # fmt: skip
+N_PAIRWISE = 7  # columns of :func:`pairwise_potentials`
 # Added to an image's mean difference in LUV, so that flat images have no outlines.
 _FLAT = 1.0
 # Bound on standardised potentials.
@@ -147,7 +144,7 @@ def superpixel_graph(
 def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> SingleArray:
     """Compute the potentials of edges between different labels, shape (n_edges, 7).
 
-    None is negative.  `PAIRWISE` names them: ``exp(-|difference of mean LUV| / its mean)`` (33),
+    None is negative.  They are ``exp(-|difference of mean LUV| / its mean)`` (33),
     the shared boundary over its mean (34), the analogue of (33) for the step at the boundary, their
     products, the agreement of the classifiers on both ends, and 1.
     """

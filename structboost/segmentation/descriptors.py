@@ -80,8 +80,7 @@ def gabor_planes(grey: ByteArray) -> SingleArray:
     spectrum = scipy.fft.fft2(values - values.mean(), shape)
     out = np.empty((height, width, N_GABOR_PLANES), np.float32)
     for k, transfer in enumerate(_gabor_transfers(shape)):
-        energies = np.abs(scipy.fft.ifft2(spectrum * transfer))
-        out[:, :, k] = energies[pad:, pad:][:height, :width]
+        out[:, :, k] = np.abs(scipy.fft.ifft2(spectrum * transfer))[pad:, pad:][:height, :width]
     return out
 
 
@@ -363,8 +362,7 @@ def describe(
         labels = superpixels(image, n_segments)
     else:
         labels = checked_superpixels(own_superpixels(image), image.shape[:2])
-    yx = np.indices(labels.shape).transpose(1, 2, 0)
-    centres = region_means(labels, yx)[:, ::-1]
+    centres = region_means(labels, np.indices(labels.shape).transpose(1, 2, 0))[:, ::-1]
     rgb, grey = image.astype(np.float32) / 255, as_grey(image)
     luv = cv2.cvtColor(rgb, cv2.COLOR_RGB2Luv)
     # Entry (r, c) of an integral plane sums rows below r and columns below c.
@@ -462,8 +460,7 @@ def word_histograms(image: DescribedImage, codebook: SingleArray) -> SingleArray
     words = np.argmin(distances, axis=1)
     n = image.n_superpixels
     counts = np.bincount(image.points * len(codebook) + words, minlength=n * len(codebook))
-    reach = neighbourhood(image, _WORD_REACH)
-    around = reach @ counts.reshape(n, -1).astype(np.float32)
+    around = neighbourhood(image, _WORD_REACH) @ counts.reshape(n, -1).astype(np.float32)
     return np.asarray(around / np.maximum(around.sum(axis=1, keepdims=True), 1.0), np.float32)
 
 

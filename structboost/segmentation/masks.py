@@ -360,8 +360,7 @@ def coco_mask(segmentation: Any, shape: Shape) -> BoolArray:
         runs = _decode_counts(counts) if isinstance(counts, str) else [int(n) for n in counts]
         if tuple(segmentation["size"]) != shape or sum(runs) != out.size or min(runs) < 0:
             raise ValueError("the run lengths do not fit the size of the image")
-        values = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
-        return values.reshape(shape, order="F")
+        return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(shape, order="F")
     for points in segmentation:
         out[_inside("polygon", np.reshape(points, (-1, 2)), shape)] = True
     return out

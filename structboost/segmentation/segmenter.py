@@ -42,7 +42,7 @@ from structboost.runtime.called_class import names_calls
 from structboost.runtime.compiled import one_blas_thread
 from structboost.runtime.fitted_state import committed
 from structboost.segmentation.crf import (
-    PAIRWISE,
+    N_PAIRWISE,
     CRFModel,
     CRFSettings,
     PotentialScale,
@@ -508,7 +508,7 @@ def _sizes(header: Header) -> dict[str, int]:
         "n_labels": n_labels,
         "n_unary": n_unary,
         "node": n_unary + n_labels - 1,
-        "edge": len(PAIRWISE),
+        "edge": N_PAIRWISE,
     }
 
 

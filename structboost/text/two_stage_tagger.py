@@ -395,8 +395,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         arrays: Arrays = {}
         with TemporaryDirectory() as folder:
             for name in _STAGES:
-                tagger = getattr(self, f"{name}_")
-                tagger.save(Path(folder) / name)
+                getattr(self, f"{name}_").save(Path(folder) / name)
                 arrays[name] = np.frombuffer((Path(folder) / name).read_bytes(), np.uint8)
         header = {"folds": self.folds, "word": self.word, "words": list(self._rows)}
         arrays["lexicon"] = self._weights

@@ -387,8 +387,7 @@ class BoxTracker(Described):
         """Compute the planes of all boxes within ``radius``, in sizes of the object."""
         reach = _reach(box, radius)
         near, far = box[:2] - reach, box[:2] + box[2:] + reach
-        scale = WORKING_SIZE / size_of(box)
-        return frame_planes(image, near, far, self._palette, scale)
+        return frame_planes(image, near, far, self._palette, WORKING_SIZE / size_of(box))
 
     def _score(self, planes: Planes, boxes: FloatArray) -> FloatArray:
         """Score boxes, computing only the features that the scorer selects."""

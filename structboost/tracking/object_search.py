@@ -373,9 +373,11 @@ def object_motion(before: Pixels, now: Pixels, box: FloatArray) -> ObjectMotion 
         return None
     old, new = (pair[apart].view(np.complex128)[:, 0] for pair in pairs)
     factors = new / old
-    sizes = _median_and_deviation(np.log(np.maximum(np.abs(factors), 1e-3)))
-    angles = _median_and_deviation(np.angle(factors))
-    return ObjectMotion(np.median(are - were, axis=0) / scale, *sizes, *angles)
+    return ObjectMotion(
+        np.median(are - were, axis=0) / scale,
+        *_median_and_deviation(np.log(np.maximum(np.abs(factors), 1e-3))),
+        *_median_and_deviation(np.angle(factors)),
+    )
 
 
 def _median_and_deviation(values: FloatArray) -> tuple[float, float]:

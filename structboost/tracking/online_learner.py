@@ -116,8 +116,7 @@ class FrameStore:
         at least a fifth of the weight in the risk.
         """
         if not self.n_frames:
-            levels = np.arange(1, N_BINS) / N_BINS
-            quantiles = np.quantile(features, levels, axis=0)
+            quantiles = np.quantile(features, np.arange(1, N_BINS) / N_BINS, axis=0)
             self.thresholds = np.ascontiguousarray(quantiles.T, np.float32)
         if first:
             slot = self._n_first

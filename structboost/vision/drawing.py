@@ -23,10 +23,10 @@ from structboost.vision.images import (
 
 Colour = tuple[int, int, int]
 
-BLACK: Colour = (0, 0, 0)
-WHITE: Colour = (255, 255, 255)
+BLACK = (0, 0, 0)
+WHITE = (255, 255, 255)
 # Bright enough for photographs, dark enough for white paper.
-COLOURS: tuple[Colour, ...] = (
+COLOURS = (
     (20, 190, 50),
     (20, 120, 235),
     (200, 30, 200),
@@ -35,7 +35,7 @@ COLOURS: tuple[Colour, ...] = (
     (130, 70, 120),
     (160, 100, 40),
 )
-RED: Colour = (230, 40, 40)
+RED = (230, 40, 40)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _FAR = 1e5  # pixels; OpenCV's coordinates are small integers
 _TINT = 0.45  # weight of a class's colour in its pixels
