@@ -51,6 +51,11 @@ def tours_of(n):
     return rows_of([[edges.index(tuple(sorted(e))) for e in ring] for ring in rings], len(edges))
 
 
+def assigned(n, m):
+    """All assignments of n rows to some of m columns."""
+    return np.array([np.eye(m)[list(chosen)] for chosen in permutations(range(m), n)])
+
+
 def listed_problems(rng):
     """Problems, and all their decisions."""
     maximize = bool(rng.integers(2))
@@ -58,23 +63,22 @@ def listed_problems(rng):
     arcs = [(i, j) for i, j in combinations(range(nodes), 2) if j == i + 1 or rng.random() < 0.5]
     names = rng.permutation(nodes)
     arcs = names[np.array(arcs)[rng.permutation(len(arcs))]]
-    acyclic, grid = AcyclicPath(arcs, int(names[0]), int(names[-1])), GridPath(2, 3)
+    ends = int(names[0]), int(names[-1])
+    acyclic, by_search = AcyclicPath(arcs, *ends), ShortestPath(arcs, *ends)
+    grid, paths = GridPath(2, 3), paths_of(acyclic)
     limits = (WEIGHTS, ROOM), (WEIGHTS[:1], 6.0), (WEIGHTS[:1] / 3, 2.0)
-    fitting = [SUBSETS[(SUBSETS @ W.T <= room).all(axis=1)] for W, room in limits]
-    assigned = [np.eye(3)[list(p)].ravel() for p in permutations(range(3))]
-    of_two = np.array([np.eye(3)[list(p)].ravel() for p in permutations(range(3), 2)])
-    of_columns = of_two.reshape(-1, 2, 3).transpose(0, 2, 1).reshape(-1, 6)
+    both, one, thirds = (SUBSETS[(SUBSETS @ W.T <= room).all(axis=1)] for W, room in limits)
     return [
-        (LinearProgram(WEIGHTS, ROOM, integrality=True, maximize=maximize), fitting[0]),
-        (Knapsack(WEIGHTS, ROOM), fitting[0]),
-        (Knapsack(WEIGHTS[0], 6), fitting[1]),
-        (Knapsack(WEIGHTS[:1] / 3, [2.0]), fitting[2]),
-        (Assignment(3, 3, maximize=maximize), np.array(assigned)),
-        (Assignment(2, 3, maximize=maximize), of_two),
-        (Assignment(3, 2, maximize=maximize), of_columns),
+        (LinearProgram(WEIGHTS, ROOM, integrality=True, maximize=maximize), both),
+        (Knapsack(WEIGHTS, ROOM), both),
+        (Knapsack(WEIGHTS[0], 6), one),
+        (Knapsack(WEIGHTS[:1] / 3, [2.0]), thirds),
+        (Assignment(3, 3, maximize=maximize), assigned(3, 3).reshape(-1, 9)),
+        (Assignment(2, 3, maximize=maximize), assigned(2, 3).reshape(-1, 6)),
+        (Assignment(3, 2, maximize=maximize), assigned(2, 3).swapaxes(1, 2).reshape(-1, 6)),
         (Choose(5, 2, maximize=maximize), rows_of(combinations(range(5), 2), 5)),
-        (acyclic, paths_of(acyclic)),
-        (ShortestPath(arcs, int(names[0]), int(names[-1])), paths_of(acyclic)),
+        (acyclic, paths),
+        (by_search, paths),
         (grid, paths_of(grid)),
         (Tour(5), tours_of(5)),
     ]  # fmt: skip
@@ -131,7 +135,7 @@ def test_grid_has_the_arcs_of_pyepo():
 
 def test_a_flow_may_use_cycles_where_they_pay_and_its_path_has_none():
     problem = ShortestPath([(0, 1), (1, 2), (2, 1), (0, 2), (2, 3), (1, 3)], 0, 3)
-    assert problem.solve(np.array([1.0, -3, 1, 9, 9, 1])).tolist() == [1, 1, 1, 0, 0, 1]
+    assert problem.solve([1.0, -3, 1, 9, 9, 1]).tolist() == [1, 1, 1, 0, 0, 1]
     rng = np.random.default_rng(0)
     for _ in range(20):
         arcs = np.unique(rng.integers(0, 7, (20, 2)), axis=0)
@@ -166,15 +170,16 @@ def test_arcs_and_ends_that_have_no_path_are_named(path, arcs, ends, message):
 
 def test_a_bound_may_be_none_and_infeasible_and_unbounded_programs_name_the_instance():
     program = LinearProgram(A_eq=[[1.0, 1]], b_eq=[3.0], bounds=(0, None))
-    assert_array_equal(program.solve(np.array([2.0, 1.0])), [0, 3])
+    assert_array_equal(program.solve([2.0, 1.0]), [0, 3])
     assert program.is_feasible(np.array([0.0, 3.0]))
-    X, costs = np.ones((3, 1)), np.array([[1.0, 1], [1, 1], [-1, -1]])
-    for A, room, bounds, said in (
-        ([[1.0, -1]], 3.0, (0, np.inf), "unbounded"), ([[1.0, 1]], -3.0, (0, 1), "infeasible")
-    ):  # fmt: skip
-        task = PredictThenOptimizeTask(LinearProgram(A, [room], bounds=bounds))
-        error = refused(said, task.best_decisions, X, costs)
-        assert f"X[{0 if said == 'infeasible' else 2}]" in error.__notes__[0]
+    costs = np.array([[1.0, 1], [1, 1], [-1, -1]])
+    for A, room, bounds, said, k in (
+        ([[1.0, -1]], [3.0], (0, np.inf), "unbounded", 2),
+        ([[1.0, 1]], [-3.0], (0, 1), "infeasible", 0),
+    ):
+        task = PredictThenOptimizeTask(LinearProgram(A, room, bounds=bounds))
+        error = refused(said, task.best_decisions, np.ones((3, 1)), costs)
+        assert f"X[{k}]" in error.__notes__[0]
 
 
 @given(st.integers(0, 9999))
@@ -182,15 +187,12 @@ def test_a_search_improves_decisions_to_the_best_ones(seed):
     rng = np.random.default_rng(seed)
     A = np.vstack((rng.uniform(0, 1, size=(2, 7)), -np.ones(7)))
     program = LinearProgram(A, [2.0, 2.5, -1.0], integrality=True, maximize=bool(rng.integers(2)))
-    costs = rng.normal(size=(4, 7))
-    improved = program.improve_all(costs, program.solve_all(rng.normal(size=(4, 7))))
-    for row, new in zip(costs, improved, strict=True):
-        assert row @ new == pytest.approx(row @ program.solve(row))
-    whole, decisions = (
-        LinearProgram(WEIGHTS, ROOM, integrality=True, bounds=(0, 2)),
-        np.zeros((3, 4)),
-    )
-    assert_array_equal(whole.improve_all(-np.ones((3, 4)), decisions), decisions)
+    costs, others = rng.normal(size=(2, 4, 7))
+    improved = program.improve_all(costs, program.solve_all(others))
+    best = (costs * program.solve_all(costs)).sum(axis=1)
+    assert (costs * improved).sum(axis=1) == pytest.approx(best)
+    whole = LinearProgram(WEIGHTS, ROOM, integrality=True, bounds=(0, 2))
+    assert not whole.improve_all(-np.ones((3, 4)), np.zeros((3, 4))).any()
 
 
 # -- tours ----------------------------------------------------------------------------------------

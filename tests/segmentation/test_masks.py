@@ -335,11 +335,11 @@ def test_written_pictures_are_read_back_unchanged(tmp_path):
 def test_scores_are_those_of_scikit_learn_without_void(n_labels):
     rng = np.random.default_rng(0)
     superpixels = rng.integers(0, 6, size=(20, 20), dtype=np.int32)
-    truth = rng.choice([*range(n_labels), 255], size=(20, 20)).astype(np.uint8)
+    truth = rng.choice([*range(n_labels + 1), 255], size=(20, 20)).astype(np.uint8)
     labels = np.arange(6) % n_labels
     predicted = labels[superpixels].astype(np.uint8)
     matrix = confusion(truth, predicted, n_labels)
-    pair = truth[truth < 255], predicted[truth < 255]
+    pair = truth[truth < n_labels], predicted[truth < n_labels]
     assert_array_equal(matrix, confusion_matrix(*pair))
     iou, accuracy = jaccard_score(*pair, average=None), accuracy_score(*pair)
     expected = {"iou_foreground": iou[1], "iou_background": iou[0], "accuracy": accuracy}
