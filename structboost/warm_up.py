@@ -68,7 +68,7 @@ def steps() -> dict[str, Callable[[], object]]:
     }
     for formulation in FORMULATIONS:
         trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=5, formulation=formulation)
-        models[f"formulation={formulation!r}"] = (trainer, _X, _CLASSES)
+        models[f"formulation={formulation!r}"] = trainer, _X, _CLASSES
     actions: dict[str, Callable[[], object]] = {
         **{name: partial(_face, name) for name in dir(faces)},
         **{name: partial(_fit, *model) for name, model in models.items()},
@@ -98,16 +98,14 @@ def add_arguments(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> bool:
     """Take all steps, with a line of progress."""
     todo = steps()
-    line = ProgressLine("compiled for", len(todo))
     parallel = joblib.Parallel(options.jobs, return_as="generator_unordered")
     try:
-        for name in parallel(joblib.delayed(_take)(name) for name in todo):
-            raise_if_interrupted()
-            line.step(name)
+        with ProgressLine("compiled for", len(todo)) as line:
+            for name in parallel(joblib.delayed(_take)(name) for name in todo):
+                raise_if_interrupted()
+                line.step(name)
     except (KeyboardInterrupt, InterruptedFitWarning):
         raise KeyboardInterrupt("interrupted; code compiled by now stays in the cache.") from None
-    finally:
-        line.close()
     return True
 
 

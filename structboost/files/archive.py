@@ -174,7 +174,7 @@ def checked_arrays(schema: Schema, arrays: NamedArrays) -> Arrays:
     checked: Arrays = {}
     shared: dict[str, int] = {}
     for prefix, part in sorted(schema.items()):
-        of_part = below(prefix, {n: arrays[n] for n in arrays if n[len(prefix) :] in part.arrays})
+        of_part = {n: arrays[prefix + n] for n in part.arrays if prefix + n in arrays}
         sizes = dict(shared)
         sizes |= {name: _number(size, sizes) for name, size in part.sizes.items()}
         for name, expected in part.arrays.items():

@@ -230,9 +230,8 @@ def check_folder(path: PathName, name: str = "") -> None:
 
 def _identity(path: Path) -> _Identity:
     """Return a value that is equal for two names of one file."""
-    real = os.path.realpath(path)
     try:
-        status = os.stat(real)
+        status = os.stat(path)
     except OSError:
-        return real
+        return os.path.realpath(path)
     return status.st_dev, status.st_ino

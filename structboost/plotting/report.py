@@ -202,9 +202,7 @@ def _pictures(estimator: Any) -> Iterator[str]:
 
 
 def _shapes(estimator: Any) -> Any:
-    """Draw the shapes, or return None for a model that is not additive or uses no feature."""
-    if not hasattr(estimator, "model_"):
-        return None
+    """Draw the shapes, or return None without a model that is additive and uses a feature."""
     try:
         return ShapeDisplay.from_estimator(estimator, features=_MOST_FEATURES).figure_
     except (TypeError, ValueError):

@@ -273,11 +273,12 @@ def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]
     """
     energies, pixels = np.concatenate(costs), np.concatenate(counts)
     weights = pixels / max(pixels.sum(), 1.0)
-
-    def loss(log_factor: float) -> float:
-        return -float((weights * log_softmax(-np.exp(log_factor) * energies, axis=1)).sum())
-
-    return float(np.exp(minimize_scalar(loss, bounds=_LOG_FACTORS, method="bounded").x))
+    best = minimize_scalar(
+        lambda log_factor: -(weights * log_softmax(-np.exp(log_factor) * energies, axis=1)).sum(),
+        bounds=_LOG_FACTORS,
+        method="bounded",
+    )
+    return float(np.exp(best.x))
 
 
 LINEAR_AND_STUMP, STUMP, SSVM = LEARNERS = ("linear_and_stump", "stump", "ssvm")

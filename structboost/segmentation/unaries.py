@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -520,7 +519,7 @@ def _sample(
     """
     ends = np.cumsum(list(map(len, counts)))
     wanted = {name: np.unique(np.concatenate(rows)) for name, rows in drawn.items()}
-    stored: dict[str, list[NDArray[np.float16]]] = {name: [] for name in drawn}
+    stored: dict[str, list[AnyArray]] = {name: [] for name in drawn}
     with ProgressLine("features to learn from", len(images), verbose) as line:
         for image, end in zip(images, ends, strict=True):
             start = end - image.n_superpixels
