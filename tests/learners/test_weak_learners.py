@@ -39,8 +39,6 @@ from structboost.learners.pricing import BestChannel, BestCode, PerChannel, Shar
 from structboost.learners.stump import ShardedStumps, SparseStumpFamily, StumpFamily
 from tests.helpers.problems import all_stumps
 
-FAMILIES = [partial(TreeFamily, depth=2), PerceptronFamily, SVMFamily, LDAFamily]
-NAMES = ["tree", "perceptron", "svm", "lda"]
 PAIR, SIGNED = ((-1.0, 1.0), (0.0, 1.0)), ((-1.0, 1.0),)
 
 
@@ -117,7 +115,10 @@ CASES = {
     "stump, directions": (partial(StumpFamily, directions=[1, -1, 0]), PAIR, with_holes),
     "category": (partial(CategoryFamily, categorical=(0, 2)), PAIR, with_categories),
     "pair tree": (PairTreeFamily, PAIR),
-    **{name: (make, PAIR) for name, make in zip(NAMES, FAMILIES, strict=True)},
+    "tree": (partial(TreeFamily, depth=2), PAIR),
+    "perceptron": (PerceptronFamily, PAIR),
+    "svm": (SVMFamily, PAIR),
+    "lda": (LDAFamily, PAIR),
     "tree, holes": (partial(TreeFamily, depth=4), PAIR, with_holes),
     "tree, sets": (partial(TreeFamily, depth=3, categorical=(0, 2)), PAIR, with_categories),
     "feature": (FeatureFamily, SIGNED),
@@ -127,7 +128,7 @@ CASES = {
     "linear, sparse": (lambda X, r: LinearFunctionFamily(sparse.csr_array(X), r), SIGNED),
     "union": (union, SIGNED),
 }
-SHARED = ["stump", *NAMES, "feature", "active feature", "patch"]
+SHARED = ["stump", "tree", "perceptron", "svm", "lda", "feature", "active feature", "patch"]
 
 
 def case_of(name, X):

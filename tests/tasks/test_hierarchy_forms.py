@@ -105,10 +105,15 @@ def test_a_hierarchy_in_which_no_label_is_above_another_is_refused(value):
     refused(r"hierarchy is .*above another", read_hierarchy, value, (), "hierarchy")
 
 
-def test_a_tree_of_1200_levels_is_read():
+def nested_deep():
     nested = ["d"]
     for level in range(1200):
         nested = {level: nested}
+    return nested
+
+
+def test_a_tree_of_1200_levels_is_read():
+    nested = nested_deep()
     assert label_tree({"r": ["u"], **nested}, ["u", "d"]).losses()[0, 1] == 1201
     path = "/".join(["r", *map(str, range(1200)), "d"])
     assert label_tree([path, "r/u"], ["u", "d"]).losses()[0, 1] == 1201
@@ -118,12 +123,9 @@ def test_a_tree_of_1200_levels_is_read():
 
 @pytest.mark.slow
 def test_an_estimator_with_a_deep_taxonomy_is_written_cloned_and_saved(reloaded):
-    nested = ["d"]
-    for level in range(1200):
-        nested = {level: nested}
     X, y = np.arange(20.0)[:, None], np.repeat(["u", "d"], 10)
     deep = StructBoostClassifier(
-        objective="hinge", C=10, max_iter=2, taxonomy={"r": ["u"], **nested}
+        objective="hinge", C=10, max_iter=2, taxonomy={"r": ["u"], **nested_deep()}
     )
     assert "StructBoostClassifier" in repr(deep)
     copied = clone(deep).fit(X, y)

@@ -22,9 +22,11 @@ from tests.training.test_engines import (
 )
 
 dask = pytest.importorskip("dask")
+array = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 dask_engine = pytest.importorskip("structboost.training.dask")
-pytestmark = pytest.mark.slow  # the cluster alone takes seconds
+# The cluster alone takes seconds.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("client")]
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 4}
 
 
@@ -61,23 +63,13 @@ def on_cluster(task, X, Y, **changes):
     return what_was_learned(fitted, from_bins=hasattr(X, "__dask_graph__"))
 
 
-def test_dask_engine_without_a_client_raises_an_error():
-    # Before any test that makes one.
-    X, y = classes(60)
-    with pytest.raises(EngineError, match="needs a client"):
-        StructBoost(MulticlassTask(3), C=1.0, engine="dask").fit(X, y)
-
-
 @pytest.mark.parametrize("name", ["multiclass", "ranking", "chain"])
-@pytest.mark.usefixtures("client")
 def test_a_cluster_learns_the_same_bits_as_one(name):
     task, X, Y = problem(name)
     assert on_cluster(task, X, Y) == serial(task, X, Y)
 
 
-@pytest.mark.usefixtures("client")
 def test_arrays_are_not_gathered():
-    array = pytest.importorskip("dask.array")
     X, y = classes(400)
     expected = serial(MulticlassTask(3), X, y, from_bins=True)
     spread_X, spread_y = array.from_array(X, chunks=(77, 3)), array.from_array(y, chunks=150)
@@ -97,7 +89,6 @@ def test_arrays_are_not_gathered():
     )
 
 
-@pytest.mark.usefixtures("client")
 def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     task, X, Y = problem("multiclass")
     left = iter(range(15))
@@ -118,7 +109,6 @@ def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
     assert on_cluster(task, X, Y) == serial(task, X, Y)
 
 
-@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(
     "error", [*ERRORS_LIKE_LOSSES[:2], RuntimeError("no comm to the Actor")], ids=repr
 )
@@ -129,7 +119,6 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
     assert "Raised by the task's separate for example 0, X[0]." in caught.value.__notes__
 
 
-@pytest.mark.usefixtures("client")
 def test_errors_name_the_example_among_all_of_a_cluster():
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
@@ -142,10 +131,8 @@ def torn_file(x):
     raise OSError("comm.parquet is torn")
 
 
-@pytest.mark.usefixtures("client")
 def test_error_of_loading_a_partition_reaches_the_trainer():
     """Chunks of known size, so that they are first loaded where the shards are made."""
-    array = pytest.importorskip("dask.array")
     X, y = classes(100)
     spread = array.from_array(X, chunks=(25, 4)).map_blocks(torn_file, dtype=float)
     with pytest.raises(OSError, match=r"comm\.parquet is torn"):
@@ -186,7 +173,6 @@ def holed(value):
     return np.where(np.arange(240).reshape(60, 4) == 30, value, X60)
 
 
-@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(
     ("task", "X", "Y", "changes", "message"),
     [
@@ -202,5 +188,4 @@ def holed(value):
     ],
 )  # fmt: skip
 def test_bad_dask_collections_raise_errors(task, X, Y, changes, message):
-    array = pytest.importorskip("dask.array")
     refused(message, on_cluster, task, array.from_array(X, chunks=(20, 4)), Y, **changes)

@@ -271,6 +271,12 @@ def test_freed_memory_stays_in_the_process():
     assert kept < given_back / 10
 
 
+def test_dask_engine_without_a_client_raises_an_error():
+    pytest.importorskip("distributed")
+    with pytest.raises(EngineError, match="needs a client"):
+        StructBoost(MulticlassTask(3), C=1.0, engine="dask").fit(*classes(60))
+
+
 @pytest.mark.parametrize("formulation", ["m_slack", "exponential"])
 def test_formulations_that_need_one_process_refuse_several(formulation):
     with pytest.raises(ValueError, match="supports threads only"):
