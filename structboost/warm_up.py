@@ -31,12 +31,12 @@ _X = _rng.normal(size=(60, 3))
 _CLASSES = _rng.permutation(np.arange(60) % 3)
 _TAGS = [labels.astype(str).tolist() for labels in np.split(_CLASSES, 20)]
 # Training data of an estimator, where it is not one class per row.
-_DATA: dict[str, tuple[Any, ...]] = {
+_DATA = {
     "StructBoostTagger": (np.split(_X, 20), _TAGS),
     "StructBoostMultiLabelClassifier": (_X, (_X > 0).astype(int)),
     "PredictThenOptimize": (_X, _X**2),
 }
-_FIRST_ARGUMENT: dict[str, tuple[Any]] = {
+_FIRST_ARGUMENT = {
     "PredictThenOptimize": (Knapsack([1.0, 2.0, 3.0], 3.0),),
     "CrossFitted": (faces.StructuredSVMClassifier(),),
 }

@@ -197,7 +197,7 @@ def _numbers(table: Any, codes: dict[int, FloatArray]) -> FloatArray:
     if sparse.issparse(rows):
         check_memory(8.0 * rows.shape[0] * rows.shape[1], "Entries of X", "take fewer columns")
         rows = rows.toarray()
-    floats: FloatArray = np.ascontiguousarray(rows, np.float64)
+    floats = np.ascontiguousarray(rows, np.float64)
     for row, column in np.argwhere(np.isinf(floats)).tolist():
         name = (labels_of(table) or range(floats.shape[1]))[column]
         raise TaskError(
@@ -233,7 +233,7 @@ def read_costs(
         if labels and names:
             costs, labels = by_name(costs, names, "costs", FACE), list(names)
         # The order of entries in memory is that of sums, and so of their last bits.
-        table: FloatArray = np.ascontiguousarray(numbers_of(costs, {}), np.float64)
+        table = np.ascontiguousarray(numbers_of(costs, {}), np.float64)
     except (TypeError, ValueError) as error:
         raise type(error)(re.sub(r"\bX\b", "costs", str(error))) from error
     if len(table) != n:

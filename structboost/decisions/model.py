@@ -24,7 +24,6 @@ from structboost.faces.columns import Columns, plain_labels
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
-    Arrays,
     DamagedFileError,
     Header,
     NamedArrays,
@@ -49,7 +48,7 @@ _CROSS_FITTED = 3
 _PENALTIES = np.logspace(-3, 3, 13)
 _RECORDS = ("history", "passes", "path")
 # Trainers by the names that their models store.
-_TRAINERS: dict[str, type[Trainer]] = {
+_TRAINERS = {
     "StructBoost": StructBoost,
     "StructuredSVM": StructuredSVM,
 }
@@ -87,7 +86,7 @@ class Preparation:
                 f"start is 'boosted', which needs {_CROSS_FITTED} instances; X has {len(inputs)}. "
                 "Give start='least_squares'."
             )
-        arrays: Arrays = {}
+        arrays = {}
         for kind, table in inputs.tables.items():
             arrays[f"{kind}_mean"], std = moments(_rows(table))
             arrays[f"{kind}_spread"] = np.where(std > 0, std, 1.0)
@@ -285,7 +284,7 @@ class DecisionModel:
             reader = FeatureReader(
                 {kind: Columns.from_plain(columns[kind], n) for kind, n in sizes.items()}
             )
-            item_names: list[Any] | None = header["item_names"]
+            item_names = header["item_names"]
             if item_names is not None and len(item_names) != n_items:
                 raise DamagedFileError("its items have other names")
             trainer = _TRAINERS[model.metadata["trainer"]].from_model(model, task)

@@ -374,7 +374,7 @@ class ArchiveFormat:
         with np.load(file, allow_pickle=False) as members:
             if sum(info.file_size for info in members.zip.infolist()) > most_bytes:
                 raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
-            header: Header = json.loads(members[_HEADER].tobytes().decode())
+            header = json.loads(members[_HEADER].tobytes().decode())
             if not isinstance(header, dict):
                 raise DamagedFileError("its header is not an object")
             format_name, version = header["format"], header["version"]

@@ -69,7 +69,7 @@ class ShapeDisplay(Described):
         channel_names: Sequence[str] | None = None,
         categories: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
-        self.pairs: dict[Pair, FloatArray] = {}
+        self.pairs = {}
         if isinstance(form, PairTables):
             pure = form.purified()
             form, self.pairs = pure.steps, {k: _beside_mean(v) for k, v in pure.pairs.items()}
@@ -149,7 +149,7 @@ class ShapeDisplay(Described):
         steps = self.form
         for u in np.flatnonzero(steps.features == feature):
             start, stop = steps.indptr[u], steps.indptr[u + 1]
-            thresholds: FloatArray = steps.thresholds[start:stop]
+            thresholds = steps.thresholds[start:stop]
             # Only missing values lie above all numbers.
             finite = thresholds[thresholds < ABOVE_ALL]
             return finite, _beside_mean(steps.values[start + u :][: len(finite) + 1])

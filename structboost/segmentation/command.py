@@ -12,7 +12,6 @@ from typing import Any
 import joblib
 import numpy as np
 
-from structboost._typing import SingleArray
 from structboost.errors import say
 from structboost.files.atomic_write import (
     OutputError,
@@ -30,7 +29,6 @@ from structboost.segmentation.segmenter import Segmenter
 from structboost.vision.drawing import draw_segmentation
 from structboost.vision.images import (
     ImageFileError,
-    Mask,
     ReadWhenUsed,
     files_in,
     read_mask,
@@ -151,7 +149,6 @@ def _predict(options: Namespace) -> bool:
         raise ValueError("give --model FILE, or only --scribbles to segment by scribbles alone.")
     _check_targets(files, options)
     names = [meaning.name(label) for label in range(n_labels)]
-    problems = 0
     segmented: Iterator[Any] = joblib.Parallel(options.jobs, return_as="generator")(
         joblib.delayed(_segment_file)(segmenter, file, options.scribbles, options.probabilities)
         for file in files
@@ -159,7 +156,6 @@ def _predict(options: Namespace) -> bool:
     with ProgressLine("segmented", len(files)) as line:
         for path, result in zip(files, segmented, strict=True):
             if isinstance(result, ValueError):
-                problems += 1
                 say(f"left out: {path}: {result}")
                 continue
             mask, probabilities = result
@@ -171,22 +167,20 @@ def _predict(options: Namespace) -> bool:
                 with whole_file(targets[2]) as file:
                     np.savez_compressed(file, probabilities=probabilities.astype(np.float16))
             line.step()
-    if problems == len(files):
+    if not line.done:
         raise ImageFileError("none of the images could be segmented.")
-    return not problems
+    return line.done == len(files)
 
 
-def _segment_file(
-    segmenter: Any, image: Path, scribbles: Path | None, probabilities: bool
-) -> tuple[Mask, SingleArray | None] | ValueError:
+def _segment_file(segmenter: Any, image: Path, scribbles: Path | None, probabilities: bool) -> Any:
+    """Return the mask of an image and perhaps its probabilities, or the error that it causes."""
     try:
         pixels, strokes = read_photograph(image), None
         if scribbles is not None:
             is_folder = scribbles.is_dir()
             strokes = read_mask(scribbles / f"{image.stem}.png" if is_folder else scribbles)
         if probabilities:
-            mask, values = segmenter.mask_and_probabilities(pixels, strokes)
-            return mask, values
+            return segmenter.mask_and_probabilities(pixels, strokes)
         return segmenter.predict(pixels, strokes), None
     except ValueError as error:
         return error
@@ -199,7 +193,7 @@ def _evaluate(options: Namespace) -> bool:
     meaning, n_labels = segmenter.meaning_, segmenter.n_labels_
     images, _ = _read(options, "test", meaning=meaning, n_labels=n_labels)
     counts = {}
-    predicted: Iterator[Mask] = joblib.Parallel(options.jobs, return_as="generator")(
+    predicted = joblib.Parallel(options.jobs, return_as="generator")(
         joblib.delayed(segmenter.predict)(image.image) for image in images
     )
     with ProgressLine("segmented", len(images)) as line:

@@ -405,7 +405,7 @@ def linear_function(
     task, X, Y, used = _training_set(graphs, counts, settings, groups)
     folds = parts_of_groups(used, len(X), _FOLDS, None)
     n_folds = int(folds.max()) + 1
-    learned: list[dict[str, Any]] = []
+    learned = []
     for fold in range(n_folds):
         chosen = np.flatnonzero((folds != fold) | (n_folds == 1))
         # If the fold has all edges, the weights of edges are 0, as there is nothing to learn from.
@@ -457,7 +457,7 @@ def tuned(
     fold_of = parts_of_groups(groups, len(graphs), _FOLDS, random_state)
 
     def search(settings: CRFSettings) -> Path:
-        folds: list[tuple[list[int], Callable[..., Trainer]]] = []
+        folds = []
         for fold in np.unique(fold_of):
             held, chosen = (
                 np.flatnonzero(part).tolist() for part in (fold_of == fold, fold_of != fold)
@@ -469,7 +469,7 @@ def tuned(
 
         def fit(C: float) -> Trial:
             """Measure a C on all images, each labelled by a model of other folds."""
-            labels: list[Any] = [None] * len(graphs)
+            labels = [None] * len(graphs)
             measured = []
             for held, train in folds:
                 trainer = uninterrupted(partial(train, C=C))

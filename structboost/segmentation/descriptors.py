@@ -483,13 +483,16 @@ def surroundings(image: DescribedImage, probabilities: FloatArray) -> FloatArray
     """
     areas = image.sizes / image.sizes.sum()
     blocks = [neighbour_means(image, probabilities, steps) for steps in _STEPS]
-    kernels = _colour_kernels(image, areas)
-    blocks += [_kernel_means(kernel, probabilities, areas, _RARE_COLOUR) for kernel in kernels]
+    blocks += [
+        _kernel_means(kernel, probabilities, areas, _RARE_COLOUR)
+        for kernel in _colour_kernels(image, areas)
+    ]
     x, y = image.positions.astype(np.float64).T
     dx, dy = x - x[:, None], y - y[:, None]
-    for along, across in ((-dx, dy), (dx, dy), (-dy, dx), (dy, dx)):
-        inside = (along > np.abs(across)) * areas
-        blocks.append(_kernel_means(inside, probabilities, areas, _RARE_DIRECTION))
+    blocks += [
+        _kernel_means((along > np.abs(across)) * areas, probabilities, areas, _RARE_DIRECTION)
+        for along, across in ((-dx, dy), (dx, dy), (-dy, dx), (dy, dx))
+    ]
     blocks.append(np.broadcast_to(areas @ probabilities, probabilities.shape))
     return np.stack(blocks, axis=1)
 

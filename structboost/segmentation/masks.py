@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from skimage.draw import polygon
 
-from structboost._typing import BoolArray, FloatArray, PathName
+from structboost._typing import BoolArray, PathName
 from structboost.files.atomic_write import checked_path
 from structboost.progress import ProgressLine
 from structboost.validation import is_whole
@@ -388,7 +388,7 @@ def _decode_counts(text: str) -> list[int]:
 
 def _inside(kind: str, points: Any, shape: Shape) -> Any:
     """Return the pixels whose centres lie inside a shape with corners in pixels, x, y."""
-    corners: FloatArray = np.asarray(points, np.float64).reshape(-1, 2) - 0.5
+    corners = np.asarray(points, np.float64).reshape(-1, 2) - 0.5
     if kind == "rectangle":
         (left, top), (right, bottom) = corners
         corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)])
@@ -506,7 +506,7 @@ def read_folder(
         )
     pairs = _pairs(folder, source, place, names)
     together = () if foreground is None else tuple(np.atleast_1d(foreground).tolist())
-    values: set[int] = set()
+    values = set()
     with ProgressLine("images and masks read", len(pairs), bool(verbose)) as line:
         for name, image in pairs:
             mask, file = source.read(name), str(source.files[name])

@@ -295,7 +295,7 @@ class StrokeSegmenter(Described):
         ValueError
             If the scribbles do not fit the image, hold other values, or are of one kind only.
         """
-        mask: Mask = resized_mask(_best_labels(image, scribbles)[image.labels], image.shape)
+        mask = resized_mask(_best_labels(image, scribbles)[image.labels], image.shape)
         return mask
 
 
@@ -308,7 +308,7 @@ def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:
     nearer = (paths[0] - paths[1]) / (np.minimum(paths[0] + paths[1], 1e12) + 1e-9)
     areas, weights = image.sizes / image.sizes.mean(), image.weights
     models, weight = strokes, _FIRST
-    labels: ByteArray = np.zeros(0, np.uint8)
+    labels = np.zeros(0, np.uint8)
     for _ in range(_ROUNDS):
         density = [image.kernel @ model + _RARE for model in models]
         colour = np.clip(np.log(density[1] / density[0]), -_MOST_OF_COLOURS, _MOST_OF_COLOURS)

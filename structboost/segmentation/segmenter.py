@@ -229,7 +229,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             raise ValueError(f"{n} image is too few to train on; give at least 2, better 20.")
         # Parameters may change later.
         self.sizes_, verbose = (self.n_segments, self.longest), bool(self.verbose)
-        indices: Sequence[int] = range(n)
+        indices = range(n)
         if groups is not None:
             indices = group_indices_by_name(np.asarray(groups), "groups").tolist()
             if len(indices) != n or max(indices) == 0:
@@ -238,7 +238,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                     "images; give each image its group, at least two in all, as the images of a "
                     "group are held out together."
                 )
-        values: set[int] = set()
+        values = set()
         with ProgressLine("images and masks checked", n, verbose) as line:
             for i in range(n):
                 shape = photograph(images[i], f"images[{i}]").shape
@@ -368,7 +368,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
                 "A segmenter with a user's superpixels or unaries is code, which its files do "
                 "not hold; keep it with joblib.dump, and load only files that you trust."
             )
-        arrays: Any = prefixed("crf/", self.crf_model_.to_arrays())
+        arrays = prefixed("crf/", self.crf_model_.to_arrays())
         arrays |= prefixed("scale/", vars(self.scale_))
         arrays["codebook"] = self.classifiers_.codebook
         for group, each in self.classifiers_.by_group.items():
@@ -452,7 +452,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             graph = superpixel_graph(described, log_probabilities, self.scale_)
         labels, costs = self.crf_model_.labels_and_costs(graph, fixed)
         mask = refine_mask(pixels, labels.astype(np.uint8)[described.labels])
-        probabilities: SingleArray = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
+        probabilities = softmax(-self.sharpness_ * costs, axis=1).astype(np.float32)
         return mask, probabilities, described.labels
 
     def _describing(self) -> Describing:
@@ -476,7 +476,7 @@ def _check_lists(images: Sequence[Photograph], masks: Sequence[Mask]) -> None:
 # Entries of the header of a file, by their attributes.
 _PLAIN = ("sizes_", "C", "random_state", "n_labels_", "history_", "validation_", "interrupted_")
 _FLOATS = ("C_", "sharpness_")
-_SETTINGS: dict[str, Any] = {"crf": CRFSettings, "unaries": UnarySettings, "meaning_": LabelMap}
+_SETTINGS = {"crf": CRFSettings, "unaries": UnarySettings, "meaning_": LabelMap}
 _MOST_FOLDS = 1000
 _CLASSIFIERS: dict[str, Any] = {**dict.fromkeys(GROUPS, BoostedTrees), ALL: JointClassifier}
 

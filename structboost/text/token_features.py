@@ -229,7 +229,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         # The parameters are those of the fit, whatever was set later.
-        fitted: Self = copy(self).set_params(**self._parameters)
+        fitted = copy(self).set_params(**self._parameters)
         read = [fitted._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
         text, counts = [words for words, _ in read], self._counts
         # The text of training is counted already.
@@ -294,9 +294,9 @@ class TokenFeatures(  # type: ignore[call-arg]
         n, low, high = len(words), -self.window, self.window + 1
         places = [0, *(k for k in range(low, high) if k)]
         near = [k for k in places if abs(k) <= 1]
-        tokens: list[Token] = []
+        tokens = []
         for t in range(n):
-            token: Token = {}
+            token = {}
             for k in places:
                 if 0 <= t + k < n:
                     token.update(of_word(words[t + k], k))

@@ -268,7 +268,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         of_documents = _document_indices(documents, len(lengths))
         folds = self._folds(of_documents, len(lengths))
         weights = checked_weights(sample_weight, len(lengths))
-        held_out: dict[str, Any] = {}
+        held_out = {}
         if of_documents is not None and estimator._holds_out():
             held_out["groups"] = of_documents
         first = clone(estimator).fit(X, y, sample_weight=sample_weight, **held_out)

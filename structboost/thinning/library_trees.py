@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -207,7 +207,7 @@ def _histogram_boosting(model: Any, X: Any) -> TreeResponses:
     return _responses_of_leaves(leaves, tables, model._baseline_prediction)
 
 
-_READERS: dict[str, Callable[[Any, Any], TreeResponses]] = {
+_READERS = {
     "lightgbm": _lightgbm,
     "xgboost": _xgboost,
     "catboost": _catboost,

@@ -449,7 +449,7 @@ class _Path:
 
 def _within_margin(path: _Path, margin: float) -> tuple[list[_Trial], str, bool]:
     """Follow the path until the loss is within the margin."""
-    trials: list[_Trial] = []
+    trials = []
     fit, folds = path.start, [path.start] * _N_FOLDS
     least, reached, n_idle = np.inf, np.inf, 0
 

@@ -188,7 +188,7 @@ class BoxTracker(Described):
     def __init__(self, learner: BoxLearner, *, random_state: int = 0) -> None:
         self.learner = learner
         self.random_state = checked_seed(random_state, "random_state")
-        self.box: FloatArray = np.full(4, np.nan)
+        self.box = np.full(4, np.nan)
         self._forget()
 
     @property

@@ -151,7 +151,7 @@ def _write(
 ) -> None:
     """Write the table and the summary, and print what was measured."""
     frames = [_rows(tracked) for tracked in tracks]
-    objects: list[dict[str, Any]] = []
+    objects = []
     for index, tracked in enumerate(tracks):
         measured = _measures(tracked, truths[index]) if index < len(truths) else None
         objects.append(
