@@ -87,10 +87,7 @@ def add_arguments(subparsers: Any) -> None:
         "prediction need. Its cache is in NUMBA_CACHE_DIR, or beside the package.",
     )
     parser.add_argument(
-        "--jobs",
-        type=int,
-        default=-1,
-        help="processes; by default one for each processor",
+        "--jobs", type=int, default=-1, help="processes; by default one for each processor"
     )
     parser.set_defaults(run=run)
 

@@ -48,10 +48,7 @@ _CROSS_FITTED = 3
 _PENALTIES = np.logspace(-3, 3, 13)
 _RECORDS = ("history", "passes", "path")
 # Trainers by the names that their models store.
-_TRAINERS = {
-    "StructBoost": StructBoost,
-    "StructuredSVM": StructuredSVM,
-}
+_TRAINERS = {"StructBoost": StructBoost, "StructuredSVM": StructuredSVM}
 
 
 class Preparation:
@@ -322,7 +319,5 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
 
 
 FORMAT = ArchiveFormat(
-    name="structboost-decisions",
-    what="model of PredictThenOptimize",
-    schema=_schema,
+    name="structboost-decisions", what="model of PredictThenOptimize", schema=_schema
 )

@@ -23,12 +23,7 @@ from structboost.runtime.fitted_state import committed
 from structboost.training.boosting import AUTO
 from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
 from structboost.training.history import fit_in_words
-from structboost.validation import (
-    checked_choice,
-    checked_positive,
-    checked_weights,
-    is_text,
-)
+from structboost.validation import checked_choice, checked_positive, checked_weights, is_text
 
 
 @estimator()

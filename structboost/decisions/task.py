@@ -11,12 +11,7 @@ from structboost._typing import Examples, FloatArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation, separate_by_argmax
 from structboost.contract.task import Decomposes, Searches, Separates, Task, Validates
-from structboost.decisions.inputs import (
-    Decision,
-    DecisionInput,
-    DecisionInputs,
-    TrueDecisions,
-)
+from structboost.decisions.inputs import Decision, DecisionInput, DecisionInputs, TrueDecisions
 from structboost.decisions.problem import DecisionProblem, problem_of
 from structboost.errors import TaskError, examples_numbered, on_example
 from structboost.inference.arguments import checked_costs
@@ -234,10 +229,7 @@ def flat_costs(scores: Mapping[str, Any]) -> FloatArray:
 
 
 def check_best(
-    problem: DecisionProblem,
-    costs: FloatArray,
-    decisions: FloatArray,
-    others: FloatArray,
+    problem: DecisionProblem, costs: FloatArray, decisions: FloatArray, others: FloatArray
 ) -> None:
     """Raise TaskError where a decision of the solver is worse than another one.
 

@@ -296,12 +296,7 @@ class ArchiveFormat:
     remedy: str = "train the model again, or take another copy of the file"
     version: int = 1
 
-    def write(
-        self,
-        path: PathName,
-        header: Facts,
-        arrays: NamedArrays,
-    ) -> None:
+    def write(self, path: PathName, header: Facts, arrays: NamedArrays) -> None:
         """Write an archive, whole or not at all.
 
         TypeError if the header is not plain JSON.  ValueError if the arrays do not fit the schema,

@@ -83,11 +83,7 @@ class ShapeDisplay(Described):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        features: int = _MAX_FEATURES,
-        pairs: int = _MAX_PAIRS,
+        cls, estimator: Any, *, features: int = _MAX_FEATURES, pairs: int = _MAX_PAIRS
     ) -> Self:
         """Plot the shapes of a fitted classifier or ranker.
 
@@ -238,12 +234,7 @@ class ShapeDisplay(Described):
         nothing = np.zeros((n_first, n_second, len(self.form.bias)))
         return first, second, self.pairs.get(pair, nothing)[:n_first, :n_second]
 
-    def plot(
-        self,
-        *,
-        features: int = _MAX_FEATURES,
-        pairs: int = _MAX_PAIRS,
-    ) -> Self:
+    def plot(self, *, features: int = _MAX_FEATURES, pairs: int = _MAX_PAIRS) -> Self:
         """Draw the shapes.
 
         Parameters

@@ -41,10 +41,7 @@ from structboost.selection.path import Path, Trial
 from structboost.tasks.superpixel_crf import SuperpixelCRFTask, SuperpixelGraph, TrueLabels
 from structboost.training.boosting import StructBoost
 from structboost.training.trainer import Trainer
-from structboost.validation import (
-    check_parameters,
-    checked_choice,
-)
+from structboost.validation import check_parameters, checked_choice
 
 N_PAIRWISE = 7  # columns of :func:`pairwise_potentials`
 # Added to an image's mean difference in LUV, so that flat images have no outlines.

@@ -30,14 +30,7 @@ from skimage.segmentation import slic
 from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
-from structboost._typing import (
-    AnyArray,
-    ByteArray,
-    FloatArray,
-    IntArray,
-    ShortArray,
-    SingleArray,
-)
+from structboost._typing import AnyArray, ByteArray, FloatArray, IntArray, ShortArray, SingleArray
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import compiled, one_blas_thread
 from structboost.vision.images import Photograph, ReadWhenUsed, Shape, as_grey, grid_points, slopes

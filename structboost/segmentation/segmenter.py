@@ -17,13 +17,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import (
-    IntArray,
-    PathName,
-    ShortArray,
-    SingleArray,
-    override,
-)
+from structboost._typing import IntArray, PathName, ShortArray, SingleArray, override
 from structboost.errors import say
 from structboost.files.archive import (
     ArchiveFormat,
@@ -405,10 +399,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         return segmenter
 
     def _fit(
-        self,
-        images: Sequence[DescribedImage],
-        counts: Sequence[IntArray],
-        groups: Sequence[int],
+        self, images: Sequence[DescribedImage], counts: Sequence[IntArray], groups: Sequence[int]
     ) -> None:
         verbose = bool(self.verbose)
         settings: Any = {"random_state": self.random_state, "groups": groups, "verbose": verbose}

@@ -20,12 +20,7 @@ from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.text.tagged_file import WORD
-from structboost.validation import (
-    check_sequence,
-    checked_list,
-    is_text,
-    shown,
-)
+from structboost.validation import check_sequence, checked_list, is_text, shown
 
 # Lower bounds of the bins of counts, and of fractions of capitals.
 _COUNTS = np.array([1.0, 2.0, 4.0, 8.0, 32.0])

@@ -13,15 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structboost._typing import (
-    BoolArray,
-    Examples,
-    Facts,
-    FloatArray,
-    IntArray,
-    PathName,
-    override,
-)
+from structboost._typing import BoolArray, Examples, Facts, FloatArray, IntArray, PathName, override
 from structboost.errors import ConstantPredictionWarning
 from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags
 from structboost.faces.tagger import StructBoostTagger
@@ -40,12 +32,7 @@ from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import cross_fit
 from structboost.text.token_features import Token
-from structboost.validation import (
-    checked_weights,
-    group_indices,
-    rows_of,
-    shown,
-)
+from structboost.validation import checked_weights, group_indices, rows_of, shown
 
 # Least mean probability of a tag that becomes a feature, and lower bounds of its bins.
 _LEAST = 0.1
@@ -227,11 +214,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
 
     @committed
     def fit(
-        self,
-        X: Examples,
-        y: Examples,
-        sample_weight: Any = None,
-        documents: Any = None,
+        self, X: Examples, y: Examples, sample_weight: Any = None, documents: Any = None
     ) -> Self:
         """Train both stages.
 
@@ -359,11 +342,7 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         return probabilities
 
     def score(
-        self,
-        X: Examples,
-        y: Examples,
-        sample_weight: Any = None,
-        documents: Any = None,
+        self, X: Examples, y: Examples, sample_weight: Any = None, documents: Any = None
     ) -> float:
         """Return the fraction of correct tags, without tokens whose true tag is None.
 
@@ -506,7 +485,5 @@ def _schema(header: Facts, names: Collection[str]) -> Schema:
 
 
 _FORMAT = ArchiveFormat(
-    name="structboost-two-stage-tagger",
-    what="two-stage tagger of structboost",
-    schema=_schema,
+    name="structboost-two-stage-tagger", what="two-stage tagger of structboost", schema=_schema
 )

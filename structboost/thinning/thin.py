@@ -21,12 +21,7 @@ from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.errors import NotThinnedWarning, warn_user
 from structboost.selection.folds import shuffled_parts
 from structboost.solvers.priced_cross_entropy import PricedCrossEntropy, PricedSolution, scores_of
-from structboost.thinning.leaf_refit import (
-    HeldOutRows,
-    LeafAdditions,
-    added_scores,
-    row_losses,
-)
+from structboost.thinning.leaf_refit import HeldOutRows, LeafAdditions, added_scores, row_losses
 from structboost.thinning.library_trees import LibraryTrees, softmax_of
 from structboost.validation import (
     check_labels,

@@ -198,11 +198,7 @@ def _cells(n_colours: int) -> IntArray:
 
 @compiled
 def _integrate(
-    grey: ByteArray,
-    gx: SingleArray,
-    gy: SingleArray,
-    labels: ByteArray,
-    sums: ShortArray,
+    grey: ByteArray, gx: SingleArray, gy: SingleArray, labels: ByteArray, sums: ShortArray
 ) -> None:
     """Fill the integral planes, where each gradient counts for its two nearest orientations."""
     height, width = grey.shape
@@ -233,11 +229,7 @@ def _integrate(
 
 @compiled
 def _fill(
-    sums: ShortArray,
-    columns: ShortArray,
-    rows: ShortArray,
-    cells: IntArray,
-    out: SingleArray,
+    sums: ShortArray, columns: ShortArray, rows: ShortArray, cells: IntArray, out: SingleArray
 ) -> None:
     """Look up features of cells cut to the region, where an empty cell counts as 0."""
     n_boxes = columns.shape[1]

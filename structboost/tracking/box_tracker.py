@@ -425,13 +425,7 @@ class StructBoostTracker(BoxTracker):
     (4,)
     """
 
-    def __init__(
-        self,
-        *,
-        C: float = 30.0,
-        ridge: float = 300.0,
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, *, C: float = 30.0, ridge: float = 300.0, random_state: int = 0) -> None:
         super().__init__(StructBoostLearner(C=C, ridge=ridge), random_state=random_state)
 
 

@@ -119,11 +119,7 @@ def box_at(centre: FloatArray, sides: FloatArray) -> FloatArray:
 
 
 def training_boxes(
-    box: FloatArray,
-    n_boxes: int,
-    radius: float,
-    image_shape: Shape,
-    random: np.random.RandomState,
+    box: FloatArray, n_boxes: int, radius: float, image_shape: Shape, random: np.random.RandomState
 ) -> FloatArray:
     """Draw random boxes around the object, which comes first, shape (n_boxes, 4).
 

@@ -402,11 +402,7 @@ def _multiply(
 
 @compiled
 def _best_new_stumps(
-    codes: ByteArray,
-    duals: FloatArray,
-    in_model: BoolArray,
-    edges: FloatArray,
-    stumps: IntArray,
+    codes: ByteArray, duals: FloatArray, in_model: BoolArray, edges: FloatArray, stumps: IntArray
 ) -> None:
     """Fill the stump of largest edge on each feature, excluding those ``in_model``.
 

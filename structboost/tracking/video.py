@@ -19,13 +19,7 @@ from structboost._typing import PathName
 from structboost.files.atomic_write import check_writable, checked_path, whole_file
 from structboost.runtime.called_class import Described
 from structboost.validation import checked_positive
-from structboost.vision.images import (
-    ImageFileError,
-    Pixels,
-    files_in,
-    photograph,
-    read_image,
-)
+from structboost.vision.images import ImageFileError, Pixels, files_in, photograph, read_image
 
 _READ_BEFORE = "The frames before it, counted from 0, were read"
 
