@@ -210,17 +210,12 @@ class ExampleNote(str):
         return ExampleNote, (self.method, self.first, self.last)
 
 
-def on_example(
-    name: str, i: int, method: Callable[..., T], *arguments: Any, argument: str = ""
-) -> T:
-    """Call a method, named ``name``, for example ``i``, and name the example in its errors.
-
-    ``argument`` is what a TaskError is about, as in :func:`note_examples`.
-    """
+def on_example(name: str, i: int, method: Callable[..., T], *arguments: Any) -> T:
+    """Call a method, named ``name``, for example ``i``, and name the example in its errors."""
     try:
         return method(*arguments)
     except Exception as error:
-        note_examples(error, name, i, i, argument)
+        note_examples(error, name, i, i)
         raise
 
 

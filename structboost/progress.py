@@ -58,7 +58,7 @@ class Progress:
 class ProgressLine(Progress):
     """Count of steps, with a ``label`` such as "segmented", which may be used as a context."""
 
-    def __init__(self, label: str, total: int | None = None, visible: bool = True) -> None:
+    def __init__(self, label: str, total: int | None, visible: bool = True) -> None:
         super().__init__(visible=visible)
         self.label, self.total = label, total
         self.done = 0

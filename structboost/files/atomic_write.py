@@ -85,7 +85,7 @@ def checked_folder(path: Any) -> Path:
     return checked_target(checked)
 
 
-def regular_file(path: Any, what: str = "file", error: type[Exception] = OSError) -> Path:
+def regular_file(path: Any, what: str, error: type[Exception]) -> Path:
     """Return the path of a file that can be read.
 
     ``what`` is the kind of file, for errors, and ``error`` the exception for what is there but is

@@ -167,7 +167,7 @@ _COMPACTNESS = 20.0
 _SMOOTHING = 1.0
 
 
-def superpixels(image: ByteArray, n_segments: int = 300) -> ShortArray:
+def superpixels(image: ByteArray, n_segments: int) -> ShortArray:
     """Compute SLIC superpixels of an RGB image, with indices 0..n-1 of connected ones.
 
     SLIC returns fewer than ``n_segments`` where the image is small or noisy, down to one.
@@ -340,7 +340,7 @@ Describing = Callable[[Photograph], DescribedImage]
 
 def describe(
     image: Photograph,
-    n_segments: int = 300,
+    n_segments: int,
     own_superpixels: Callable[[Photograph], Any] | None = None,
     own_features: Callable[[Photograph, ShortArray], Any] | None = None,
 ) -> DescribedImage:

@@ -252,7 +252,7 @@ class MaskSource(NamedTuple):
     read: Callable[[str], Mask]
 
 
-def mask_source(place: Path, names: Names = ()) -> MaskSource:
+def mask_source(place: Path, names: Names) -> MaskSource:
     """Open the masks of a folder of pictures or LabelMe files, or of a JSON file in COCO's format.
 
     ``names`` are those of the values of pictures, or of the classes of LabelMe, if they are known.
