@@ -18,12 +18,21 @@ from sklearn.ensemble import (
 )
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
 from structboost import thin
 from structboost.errors import NotThinnedWarning
 from structboost.thinning.leaf_refit import RIDGE, LeafAdditions, added_scores, refitted_leaves
 from structboost.thinning.library_trees import LibraryTrees
 from tests.helpers.refusals import refused
+
+
+@pytest.fixture(autouse=True)
+def _workers_share_the_cores():
+    """The threads of scikit-learn's histograms wait for each other without sleep."""
+    with threadpool_limits(1):
+        yield
+
 
 LABELS = np.array(["ant", "bee", "cat"])
 OPTIONS = {
