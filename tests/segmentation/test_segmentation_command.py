@@ -44,7 +44,11 @@ def test_segment_command_never_overwrites_an_input(trained, here, capsys, monkey
     (here / "link").symlink_to("m")
     (here / "other").mkdir()
     write_png("other/00.png", make_synthetic_images(1).images[0])
-    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+
+    def contents():
+        return {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+
+    before = contents()
     for name in ("fit", "predict"):
         monkeypatch.setattr(Segmenter, name, lambda *_: pytest.fail("the work has begun"))
     folders = "--images images --masks masks --split split"
@@ -64,7 +68,7 @@ def test_segment_command_never_overwrites_an_input(trained, here, capsys, monkey
     ):
         assert segment(command) == 2, command
         assert message in capsys.readouterr().err.splitlines()[-1], command
-    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+    assert contents() == before
 
 
 def test_segment_command_trains_evaluates_and_predicts(here, capsys):

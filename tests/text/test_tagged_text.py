@@ -111,11 +111,9 @@ def test_prefixes_alone_mark_chunks_without_a_kind():
     assert convert_tags([["B", "I", "O"]], "bioes") == [["B", "E", "O"]]
 
 
-@pytest.mark.parametrize("container", [tuple, np.array, pd.Series])
+@pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
 def test_containers_of_all_types_give_equal_scores(container):
-    y_true, y_pred = [["B-x", "O"], ["I-x", "I-x"]], [["B-x", "O"], ["I-x", "O"]]
-    given_true, given_pred = ([container(tags) for tags in y] for y in (y_true, y_pred))
-    assert chunk_scores(given_true, given_pred).total == chunk_scores(y_true, y_pred).total
+    y_true, y_pred = ([container(["B-x", "O"]), container(["I-x", t])] for t in ("I-x", "O"))
     assert chunk_scores(y_true, y_pred).total.f1 == 0.5
 
 
