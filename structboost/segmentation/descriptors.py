@@ -92,7 +92,7 @@ def normalised(cells: SingleArray) -> SingleArray:
     """Normalise patches, clip them at 0.2 and normalise again, as in HOG and SIFT."""
     rows = cells / (np.linalg.norm(cells, axis=1, keepdims=True) + _FLAT)
     np.minimum(rows, 0.2, out=rows)
-    return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 0.05), np.float32)
+    return np.asarray(rows / (np.linalg.norm(rows, axis=1, keepdims=True) + 0.05))
 
 
 @lru_cache(maxsize=4)
@@ -437,7 +437,7 @@ def learn_codebook(
         min(n_words, len(points)), batch_size=4096, n_init=1, max_iter=30, random_state=random_state
     )
     with threadpool_limits(1):  # several threads would add in another order
-        return np.asarray(means.fit(points).cluster_centers_, np.float32)
+        return np.asarray(means.fit(points).cluster_centers_)
 
 
 def word_histograms(image: DescribedImage, codebook: SingleArray) -> SingleArray:
@@ -454,7 +454,7 @@ def word_histograms(image: DescribedImage, codebook: SingleArray) -> SingleArray
     n = image.n_superpixels
     counts = np.bincount(image.points * len(codebook) + words, minlength=n * len(codebook))
     around = neighbourhood(image, _WORD_REACH) @ counts.reshape(n, -1).astype(np.float32)
-    return np.asarray(around / np.maximum(around.sum(axis=1, keepdims=True), 1.0), np.float32)
+    return np.asarray(around / np.maximum(around.sum(axis=1, keepdims=True), 1.0))
 
 
 _STEPS = (1, 2, 4)

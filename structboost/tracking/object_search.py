@@ -494,7 +494,7 @@ def rotated_view(
         flags=flags,
         borderMode=cv2.BORDER_REPLICATE,
     )
-    return RotatedView(np.asarray(image, np.uint8), to_frame), box_at(half, box[2:])
+    return RotatedView(np.asarray(image), to_frame), box_at(half, box[2:])
 
 
 def _product(matrix: FloatArray, point: FloatArray) -> FloatArray:

@@ -154,7 +154,7 @@ def class_colours(n_labels: int) -> Pixels:
     hsv = np.stack(
         (labels * 0.618034 % 1.0 * 179, 200 - 60 * (labels % 2), 235 - 45 * (labels % 3)), axis=1
     )
-    return np.asarray(cv2.cvtColor(hsv[None].astype(np.uint8), cv2.COLOR_HSV2RGB)[0], np.uint8)
+    return np.asarray(cv2.cvtColor(hsv[None].astype(np.uint8), cv2.COLOR_HSV2RGB)[0])
 
 
 def _text_size(canvas: Pixels) -> float:

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps
 
-from structboost._typing import AnyArray, BoolArray, ByteArray, PathName, SingleArray
+from structboost._typing import AnyArray, BoolArray, ByteArray, PathName
 from structboost.files.atomic_write import regular_file, write_whole
 from structboost.validation import check_unmasked, shown
 
@@ -274,7 +274,7 @@ def resized(image: Pixels, size: tuple[int, int]) -> Pixels:
         return image
     shrinks = size[0] < image.shape[1] or size[1] < image.shape[0]
     method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image, size, interpolation=method), np.uint8)
+    return np.asarray(cv2.resize(image, size, interpolation=method))
 
 
 def shrink_to(pixels: Photograph, longest: int) -> Photograph:
@@ -291,12 +291,9 @@ def resized_mask(mask: AnyArray, shape: Shape) -> AnyArray:
     return cv2.resize(mask, (shape[1], shape[0]), interpolation=cv2.INTER_NEAREST_EXACT)
 
 
-def slopes(grey: Pixels) -> tuple[SingleArray, SingleArray]:
+def slopes(grey: Pixels) -> tuple[AnyArray, AnyArray]:
     """Return the differences of the two neighbours of each pixel, across and down."""
-    gx, gy = (
-        np.asarray(cv2.Sobel(grey, cv2.CV_32F, *order, ksize=1), np.float32)
-        for order in ((1, 0), (0, 1))
-    )
+    gx, gy = (cv2.Sobel(grey, cv2.CV_32F, *order, ksize=1) for order in ((1, 0), (0, 1)))
     return gx, gy
 
 
