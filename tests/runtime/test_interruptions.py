@@ -51,6 +51,11 @@ def _handler_is_put_back():
 # -- when it is raised ---------------------------------------------------------------------------
 
 
+def noticed():
+    with pytest.raises(KeyboardInterrupt):
+        raise_if_interrupted()
+
+
 def test_ctrl_c_waits_until_all_is_consistent_or_the_end_of_the_block():
     seen = []
 
@@ -60,8 +65,7 @@ def test_ctrl_c_waits_until_all_is_consistent_or_the_end_of_the_block():
         press()
         seen.append("went on")
         if is_consistent:
-            with pytest.raises(KeyboardInterrupt):
-                raise_if_interrupted()
+            noticed()
             raise_if_interrupted()
 
     work(True)
@@ -70,32 +74,22 @@ def test_ctrl_c_waits_until_all_is_consistent_or_the_end_of_the_block():
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize("is_noticed", [False, True])
-def test_the_second_ctrl_c_is_raised_at_once(is_noticed):
+@pytest.mark.parametrize(
+    ("grace", "presses", "wait"),
+    [
+        (None, (press, press), wait),
+        (None, (press, noticed, press), wait),
+        (0.05, (press,), wait),
+        (0.05, (press,), lambda seconds: threading.Event().wait(seconds)),
+    ],
+)
+def test_the_second_ctrl_c_and_the_end_of_grace_raise_at_once(grace, presses, wait):
     seen = []
 
     def work():
-        with deferred_interrupts(grace=None):
-            press()
-            if is_noticed:
-                with pytest.raises(KeyboardInterrupt):
-                    raise_if_interrupted()
-            press()
-            wait(60.0)
-            seen.append("finished")
-
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert not seen
-
-
-@pytest.mark.parametrize("wait", [wait, lambda seconds: threading.Event().wait(seconds)])
-def test_pending_ctrl_c_is_raised_after_the_grace_period(wait):
-    seen = []
-
-    def work():
-        with deferred_interrupts(grace=0.05):
-            press()
+        with deferred_interrupts(grace=grace):
+            for act in presses:
+                act()
             wait(60.0)
             seen.append("finished")
 
