@@ -329,4 +329,4 @@ def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:
 
 
 def _fractions(counts: AnyArray) -> FloatArray:
-    return np.asarray(counts / max(float(counts.sum()), 1.0), np.float64)
+    return np.asarray(counts / max(counts.sum(), 1.0))

@@ -309,7 +309,7 @@ class StructBoostLearner(Bundle):
 
         The weights are multiples of a power of two, the largest of 30 bits.
         """
-        _, exponent = math.frexp(float(weights.sum()))
+        _, exponent = math.frexp(weights.sum())
         unit = math.ldexp(1.0, exponent - _BITS)
         responses = self.responses[rows]
         out = np.empty(len(responses), np.float32)

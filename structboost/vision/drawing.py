@@ -53,7 +53,7 @@ def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colou
     left = min(max(corner[0], 0), max(canvas.shape[1] - width, 0))
     top = min(max(corner[1] - height, 0), max(canvas.shape[0] - height, 0))
     cv2.rectangle(canvas, (left, top), (left + width - 1, top + height - 1), colour, -1)
-    ink = WHITE if float(np.dot(colour, (0.299, 0.587, 0.114))) < 150 else BLACK
+    ink = WHITE if np.dot(colour, (0.299, 0.587, 0.114)) < 150 else BLACK
     start = (left + 3, top + height - 2 - below // 2)
     cv2.putText(canvas, text, start, _FONT, size, ink, 1, cv2.LINE_AA)
 
