@@ -1,7 +1,5 @@
 """Synthetic photographs and masks, in memory and in folders."""
 
-import numpy as np
-
 from examples.synthetic_images import make_synthetic_images
 from structboost.segmentation.unaries import UnarySettings
 from structboost.vision.images import write_png
@@ -20,9 +18,3 @@ def write_folder(root, n, seed):
         write_png(root / "masks" / name, made.masks[index] * 255)
         write_png(root / "scribbles" / name, made.scribbles[index])
     return made
-
-
-def agreement(segmenter, made):
-    """Fraction of the pixels whose label is that of the mask."""
-    found = [segmenter.predict(image) for image in made.images]
-    return np.mean(np.array(found) == np.array(made.masks))

@@ -17,7 +17,7 @@ from structboost.segmentation.crf import unary_potentials
 from structboost.segmentation.refinement import refine_mask
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.vision.images import resized_mask
-from tests.helpers.photographs import QUICK, agreement
+from tests.helpers.photographs import QUICK
 from tests.helpers.refusals import refused
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,6 @@ def equal(model, other, image=FRESH.images[0]):
 
 def test_a_trained_segmenter_finds_the_objects_of_new_photographs(trained):
     segmenter, path = trained
-    assert agreement(segmenter, FRESH) > 0.95
     last, loaded = segmenter.history_[-1], Segmenter.load(path)
     assert (last["cross_fitted"], last["certified"], last["gap"] < 1) == (True, False, True)
     assert (loaded.C_, loaded.history_) == (1.0, segmenter.history_)
@@ -57,6 +56,7 @@ def test_a_trained_segmenter_finds_the_objects_of_new_photographs(trained):
         probabilities = segmenter.predict_proba(image)
         assert_allclose(probabilities.sum(axis=2), 1.0, rtol=1e-5)
         assert_array_equal(probabilities.argmax(axis=2), mask)
+    assert counts.trace() > 0.95 * counts.sum()
     expected = SegmentationScores(counts).mean_iou
     assert segmenter.score(FRESH.images, FRESH.masks) == pytest.approx(expected)
     sure = probabilities.max(axis=2) > 0.99  # which they are nearly everywhere
