@@ -113,7 +113,6 @@ def test_formulations_say_how_probabilities_follow_from_scores():
 
 
 def test_scores_of_an_ensemble_and_names_of_features():
-    pd = pytest.importorskip("pandas")
     model = StructBoost(MulticlassTask(3), C=30, max_rounds=10, tol=0.1).fit(X, Y).model_
     assert isinstance(model, Ensemble)
     rows = X.astype(np.float32)
