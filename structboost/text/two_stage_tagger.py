@@ -316,7 +316,8 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
         TypeError, ValueError
             If ``X`` is not in the form of training.
         """
-        tags: list[list[Any]] = self.second_.predict(self._inputs(X, documents))
+        inputs = self._inputs(X, documents)
+        tags: list[list[Any]] = self.second_.predict(inputs)
         return tags
 
     def predict_marginals(self, X: Examples, documents: Any = None) -> list[list[dict[Any, float]]]:
