@@ -152,8 +152,8 @@ def pairwise_potentials(image: DescribedImage, probabilities: FloatArray) -> Sin
     boundary = image.boundaries / image.boundaries.mean() if len(p) else image.boundaries
     agreement = 1 - 0.5 * np.abs(probabilities[p] - probabilities[q]).sum(axis=1)
     products = colour * boundary, contrast * boundary
-    columns = (colour, boundary, contrast, *products, agreement, np.ones(len(p)))
-    return np.asarray(np.maximum(np.column_stack(columns), 0.0), np.float32)
+    columns = colour, boundary, contrast, *products, agreement, np.ones(len(p))
+    return np.column_stack(columns).clip(0.0).astype(np.float32)
 
 
 def true_labels(counts: IntArray) -> tuple[TrueLabels, BoolArray]:

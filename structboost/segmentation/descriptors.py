@@ -326,13 +326,8 @@ class DescribedImage:
 
     def geometry(self) -> DescribedImage:
         """Return the superpixels without pixels and features, which take most of the memory."""
-        return replace(
-            self,
-            labels=self.labels[:0],
-            features={},
-            points=self.points[:0],
-            point_descriptors=self.point_descriptors[:0],
-        )
+        names = "labels", "points", "point_descriptors"
+        return replace(self, features={}, **{name: getattr(self, name)[:0] for name in names})
 
 
 Describing = Callable[[Photograph], DescribedImage]
