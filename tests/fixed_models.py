@@ -295,9 +295,7 @@ def fixed_models():
         ),
         "stage-wise sets": sets_of_labels,
         "likelihood chain": lambda: trained(sequences(), formulation="log"),
-        "classifier": lambda: estimator(
-            StructBoostClassifier(objective="hinge", C=20.0, max_iter=15)
-        ),
+        "classifier": lambda: estimator(StructBoostClassifier("hinge", C=20.0, max_iter=15)),
         "classifier early": lambda: estimator(
             StructBoostClassifier(
                 objective="hinge", C=20.0, max_iter=15, early_stopping=True, random_state=0

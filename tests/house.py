@@ -115,7 +115,7 @@ def fits():
     task = own_task()
     return {
         "default": lambda: StructBoostClassifier(random_state=0).fit(X, y),
-        "hinge": lambda: StructBoostClassifier(objective="hinge", C=10.0).fit(X, y),
+        "hinge": lambda: StructBoostClassifier("hinge", C=10.0).fit(X, y),
         "a user's Task": lambda: StructBoost(task, C=20.0).fit(X, y),
     }
 

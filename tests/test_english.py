@@ -116,6 +116,7 @@ def names_bound(tree):
             yield node.attr, node.lineno
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", DONE)
 def test_first_lines_are_one_sentence_that_begins_with_a_noun_or_a_verb(package):
     faults = [

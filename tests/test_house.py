@@ -10,6 +10,7 @@ def counted():
     return sizes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FOLDERS, "docs"])
 def test_no_part_is_larger_than_the_ledger_allows(name, counted):
     assert counted[name] <= ledger()[name]

@@ -25,6 +25,7 @@ def page():
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "C"), [(load_iris, 3.0), (load_iris, 30.0), (load_wine, 3.0), (load_wine, 4.0)]
 )

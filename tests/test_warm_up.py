@@ -36,7 +36,7 @@ def test_nothing_is_compiled_after_it(capsys):
             (hinge(C=100, tol=0.01, spread=0.02, max_iter=30), X, y),
             (hinge(C=1, weak_learner=["linear", "stump"]), X, y),
             (hinge(C=100, max_iter=3), many, many[:, 0] > many[:, 1]),
-            (StructBoostRanker(objective="hinge", C=10, max_iter=10), X, y),
+            (StructBoostRanker("hinge", C=10, max_iter=10), X, y),
             (StructBoostRanker(max_iter=10), X, y),
             (StructBoostTagger(max_iter=5), [X[:9], X[50:]], [y[:9], y[50:]]),
             (StructBoostMultiLabelClassifier(loss="f1", max_iter=5), X, X > 3),

@@ -37,7 +37,7 @@ HINGE = {"objective": "hinge", "C": 100, "tol": 1e-4, "max_iter": 3}
 TRAINER = {"C": 100, "tol": 1e-4, "max_rounds": 3}
 CERTIFIED = [
     *(face(**HINGE) for face in DATA),
-    StructBoostClassifier(objective="hinge", tol=1e-6, max_iter=3),
+    StructBoostClassifier("hinge", tol=1e-6, max_iter=3),
     StructBoostClassifier(**HINGE | {"objective": "l1_log_loss"}),
     StructBoost(MulticlassTask(3), **TRAINER),
     StructBoost(MulticlassTask(3), **TRAINER, formulation="m_slack"),
@@ -53,7 +53,7 @@ def test_a_certified_fit_that_runs_out_of_rounds_warns_with_gap_tol_and_remedy(m
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_fits_that_reach_tol_or_have_no_bound_do_not_warn():
-    StructBoostClassifier(objective="hinge", C=10, tol=0.2).fit(X, Y)
+    StructBoostClassifier("hinge", C=10, tol=0.2).fit(X, Y)
     StructBoostClassifier(max_iter=2).fit(X, Y)
     StructBoostRanker(max_iter=2).fit(X, Y)
     StructBoost(MulticlassTask(3), C=10, callbacks=[lambda *_: True]).fit(X, Y)
@@ -101,9 +101,9 @@ HALVES = np.linspace(0.5, 1.0, 240)
 @pytest.mark.parametrize(
     "fit",
     [
-        lambda: StructBoostClassifier(objective="svm").fit(NOISY_X, NOISY_CLASSES),
-        lambda: StructBoostClassifier(objective="svm", C=5.0).fit(NOISY_X, NOISY_CLASSES, HALVES),
-        lambda: StructBoostMultiLabelClassifier(objective="svm", loss="subset", C=5.0).fit(
+        lambda: StructBoostClassifier("svm").fit(NOISY_X, NOISY_CLASSES),
+        lambda: StructBoostClassifier("svm", C=5.0).fit(NOISY_X, NOISY_CLASSES, HALVES),
+        lambda: StructBoostMultiLabelClassifier("svm", loss="subset", C=5.0).fit(
             NOISY_X, NOISY_SETS
         ),
         lambda: StructuredSVM(MulticlassTask(4), C=5.0).fit(NOISY_X, NOISY_CLASSES),
@@ -117,7 +117,7 @@ def test_one_output_by_the_hinge_is_warned_of_with_what_to_write(fit):
 
 @pytest.mark.slow
 def test_an_empty_model_of_the_subset_loss_says_what_to_write():
-    model = StructBoostMultiLabelClassifier(objective="hinge", loss="subset", C=3.0)
+    model = StructBoostMultiLabelClassifier("hinge", loss="subset", C=3.0)
     with pytest.warns(EmptyModelWarning, match="The model is empty: C is 3"):
         model.fit(NOISY_X, NOISY_SETS)
 

@@ -231,12 +231,7 @@ def separation(
 
 
 def separation_of(
-    task: Task,
-    X: Examples,
-    Y: Examples,
-    scores: StackedParts,
-    examples: IntArray,
-    truth: KeptTruth,
+    task: Task, X: Examples, Y: Examples, scores: StackedParts, examples: IntArray, truth: KeptTruth
 ) -> Separation:
     """Separate some examples by the argmax, and keep the truth of the others."""
     rows = {

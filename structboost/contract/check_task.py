@@ -11,13 +11,7 @@ import numpy as np
 
 from structboost._typing import Examples, FloatArray
 from structboost.contract.calls import beaten, marginals, separation, size_of, stacked
-from structboost.contract.parts import (
-    SLIP,
-    StackedParts,
-    deep_copy,
-    deeply_equal,
-    stack_parts,
-)
+from structboost.contract.parts import SLIP, StackedParts, deep_copy, deeply_equal, stack_parts
 from structboost.contract.probes import Probe, check_same_parts, has_sums, probe_sums_of
 from structboost.contract.separation import Separation, best_outputs
 from structboost.contract.task import Batches, Lists, Predicts, Task, Validates, check_is_task
@@ -30,13 +24,7 @@ from structboost.errors import (
     on_example,
     warn_user,
 )
-from structboost.validation import (
-    by_position,
-    check_examples,
-    checked_whole_number,
-    rows_of,
-    shown,
-)
+from structboost.validation import by_position, check_examples, checked_whole_number, rows_of, shown
 
 # Examples that are tried, and those tried after pickling.
 _MAX_EXAMPLES = 200

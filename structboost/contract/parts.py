@@ -653,11 +653,7 @@ def _are_plain(parts: Any, channels: Any, values: Any) -> bool:
 
 
 def joint_features(
-    task: Any,
-    X: Examples,
-    outputs: Examples,
-    offsets: KindIndices,
-    argument: str = "Y",
+    task: Any, X: Examples, outputs: Examples, offsets: KindIndices, argument: str = "Y"
 ) -> dict[str, SparseFeature]:
     """Return the joint features of one output per example, by kind, on rows of the stack.
 

@@ -33,10 +33,7 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import Score, score_by
 from structboost.training.boosting import StructBoost
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
-from structboost.validation import (
-    is_same,
-    shown,
-)
+from structboost.validation import is_same, shown
 
 T = TypeVar("T")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

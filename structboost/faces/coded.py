@@ -24,11 +24,7 @@ from structboost.selection.folds import fold_of, merged_copies, shuffled_parts
 from structboost.selection.held_out import measured_model
 from structboost.selection.path import Path, Trial
 from structboost.tasks.classes import CodedTask, MulticlassTask, coding_matrix, random_column
-from structboost.validation import (
-    checked_choice,
-    checked_positive,
-    shown,
-)
+from structboost.validation import checked_choice, checked_positive, shown
 
 # The grid of the paper's five-fold cross-validation (section V).
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)

@@ -16,13 +16,7 @@ from structboost.errors import warn_user
 from structboost.faces.forms import frame_of, shape_of
 from structboost.files.archive import DamagedFileError, finite_number, whole_number
 from structboost.learners.binning import MOST_CATEGORIES
-from structboost.validation import (
-    array_of,
-    is_missing,
-    is_whole,
-    lacks_and_has,
-    shown,
-)
+from structboost.validation import array_of, is_missing, is_whole, lacks_and_has, shown
 
 # Text, or the whole numbers of frames of pandas.
 Labels = Sequence[Any]

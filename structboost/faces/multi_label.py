@@ -35,12 +35,7 @@ from structboost.faces.objectives import (
     recipe_of,
 )
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.tables import (
-    TableFace,
-    column_attributes,
-    read_as_training,
-    saved_columns,
-)
+from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
 from structboost.files.archive import DamagedFileError
 from structboost.objectives.base import formulation_of
 from structboost.objectives.stage_wise import StageWiseRandomField

@@ -26,12 +26,7 @@ from structboost.objectives.values import (
 )
 from structboost.runtime.called_class import MORE
 from structboost.training.boosting import AUTO
-from structboost.validation import (
-    check_parameters,
-    checked_positive,
-    is_same,
-    shown,
-)
+from structboost.validation import check_parameters, checked_positive, is_same, shown
 
 LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
 HINGE, L1_LOG_LOSS = "hinge", "l1_log_loss"

@@ -26,12 +26,7 @@ from structboost.faces.objectives import (
     recipe_of,
 )
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.tables import (
-    TableFace,
-    column_attributes,
-    read_as_training,
-    saved_columns,
-)
+from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
 from structboost.objectives.stage_wise import StageWiseRanking
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows

@@ -61,9 +61,5 @@ class ShareBoostClassifier(BoostedClassifier):
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         return self._plain_recipe(
-            Logistic(),
-            lambda _: FreeSign(),
-            are_shared=True,
-            tol=0.0,
-            columns_per_channel=1,
+            Logistic(), lambda _: FreeSign(), are_shared=True, tol=0.0, columns_per_channel=1
         )

@@ -166,10 +166,7 @@ def some_examples(X: Any, Y: Any, sample_weight: Any, most: int) -> tuple[Any, A
 
 
 def _loss_of_left_out(
-    trainer_of: TrainerOf,
-    settings: TreeSettings,
-    examples: tuple[Any, Any],
-    sample_weight: Any,
+    trainer_of: TrainerOf, settings: TreeSettings, examples: tuple[Any, Any], sample_weight: Any
 ) -> float | None:
     """Return the loss of the rows that the rounds of a short fit left out."""
     short = replace(settings, learning_rate=_RATE_OF_TRIAL, max_rounds=_ROUNDS_OF_TRIAL)

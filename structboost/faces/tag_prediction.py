@@ -271,10 +271,7 @@ class TagPrediction(BoostedFace):
         return tags, of_model, weights[is_tagged]
 
     def _by_blocks(
-        self,
-        X: Any,
-        predict: Callable[[list[None], StackedParts], list[Any]],
-        factor: float = 1.0,
+        self, X: Any, predict: Callable[[list[None], StackedParts], list[Any]], factor: float = 1.0
     ) -> list[Any]:
         """Predict sequences from their scores times ``factor``, with few scores in memory."""
         rows, vectors, lengths = self._reader.read(X)

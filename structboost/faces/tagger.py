@@ -53,13 +53,7 @@ from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
 from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
 from structboost.training.boosting import AUTO
-from structboost.validation import (
-    checked_choice,
-    checked_weights,
-    group_indices,
-    is_same,
-    shown,
-)
+from structboost.validation import checked_choice, checked_weights, group_indices, is_same, shown
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200

@@ -316,9 +316,7 @@ def forbidden_indices(
 
 
 def check_allowed(
-    tags: Sequence[IntArray],
-    forbidden: Sequence[tuple[int | None, int | None]],
-    classes: AnyArray,
+    tags: Sequence[IntArray], forbidden: Sequence[tuple[int | None, int | None]], classes: AnyArray
 ) -> None:
     """Raise ValueError if tags, as indices, contain a forbidden pair."""
     names = {None: None} | dict(enumerate(classes.tolist()))

@@ -145,10 +145,7 @@ _MAX_SWEEPS = 20
 
 
 def alpha_expansion_labels(
-    node_energies: ArrayLike,
-    edges: ArrayLike,
-    weights: ArrayLike,
-    graphs: ArrayLike | None = None,
+    node_energies: ArrayLike, edges: ArrayLike, weights: ArrayLike, graphs: ArrayLike | None = None
 ) -> IntArray:
     """Find labels of low energy in a Potts model, by alpha-expansion.
 

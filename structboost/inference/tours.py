@@ -104,11 +104,7 @@ def _search(costs: FloatArray, tour: IntArray) -> None:
 
 @compiled
 def _one_tree(
-    costs: FloatArray,
-    state: SignArray,
-    prices: FloatArray,
-    edges: IntArray,
-    degree: IntArray,
+    costs: FloatArray, state: SignArray, prices: FloatArray, edges: IntArray, degree: IntArray
 ) -> float:
     """Find the cheapest tree on nodes 1.. with two edges of node 0, at costs plus prices.
 

@@ -16,11 +16,7 @@ from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray, Range, ShortArray, override
 from structboost.files.archive import Array
-from structboost.learners.base import (
-    ListedFamily,
-    check_has_rows,
-    check_signed,
-)
+from structboost.learners.base import ListedFamily, check_has_rows, check_signed
 from structboost.learners.standardisation import check_sizes
 from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
 from structboost.runtime.compiled import compiled
@@ -341,11 +337,7 @@ def _active(rows: AnyArray) -> tuple[IntArray, IntArray]:
 
 @compiled
 def _add_gains(
-    indices: ShortArray,
-    ends: IntArray,
-    place: ShortArray,
-    gains: FloatArray,
-    out: FloatArray,
+    indices: ShortArray, ends: IntArray, place: ShortArray, gains: FloatArray, out: FloatArray
 ) -> None:
     for p in range(out.shape[0]):
         for s in range(ends[p], ends[p + 1]):

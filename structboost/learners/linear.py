@@ -166,13 +166,7 @@ class PerceptronFamily(LinearFamily):
 
     name = "perceptron"
 
-    def __init__(
-        self,
-        features: AnyArray,
-        response: Range,
-        *,
-        exact: bool | None = None,
-    ) -> None:
+    def __init__(self, features: AnyArray, response: Range, *, exact: bool | None = None) -> None:
         super().__init__(features, response)
         self._stumps = StumpFamily(self._scaled, (-1.0, 1.0), exact=bool(exact))
 

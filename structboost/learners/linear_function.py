@@ -398,12 +398,7 @@ class ShardedLinearFunctions(LinearFunctionSearch):
 
     @classmethod
     def of_kind(
-        cls,
-        features: TrainingFeatures,
-        kind: str,
-        response: Range,
-        *,
-        exact: bool | None,
+        cls, features: TrainingFeatures, kind: str, response: Range, *, exact: bool | None
     ) -> ShardedLinearFunctions:
         """Make the family for the parts of a kind."""
         return cls(features.standardisation(kind, response))

@@ -464,12 +464,7 @@ class PairTreeFamily(TreeFamily):
         return np.asarray(self._pairs[is_chosen[first] | is_chosen[second]])
 
     def _tree(
-        self,
-        codes: AnyArray,
-        duals: FloatArray,
-        column: int,
-        bin_: int,
-        of_children: list[int],
+        self, codes: AnyArray, duals: FloatArray, column: int, bin_: int, of_children: list[int]
     ) -> tuple[Tree, float]:
         """Tree with this cut of its root and these columns of its children, and its edge.
 
@@ -552,12 +547,7 @@ class PairTreeFamily(TreeFamily):
         return max(options, key=lambda children: children[0][1] + children[1][1])[::way]
 
     def _nested(
-        self,
-        codes: AnyArray,
-        duals: FloatArray,
-        column: int,
-        low: BoolArray,
-        high: BoolArray,
+        self, codes: AnyArray, duals: FloatArray, column: int, low: BoolArray, high: BoolArray
     ) -> list[_Priced]:
         """Best children on one column whose high bins on the ``low`` side are so on the other."""
         n_bins, side = int(self._n_bins[column]), int(self._sides[column])

@@ -487,11 +487,7 @@ def _add_stored_products(
 
 @compiled(fastmath=_FASTMATH)
 def _stored_edges(
-    responses: AnyArray,
-    learners: IntArray,
-    channels: IntArray,
-    duals: FloatArray,
-    out: FloatArray,
+    responses: AnyArray, learners: IntArray, channels: IntArray, duals: FloatArray, out: FloatArray
 ) -> None:
     for j in range(len(learners)):
         response = responses[learners[j]]
@@ -557,11 +553,7 @@ def _add_sparse_products(
 
 @compiled
 def _sparse_edges(
-    stored: Stored,
-    learners: IntArray,
-    channels: IntArray,
-    duals: FloatArray,
-    out: FloatArray,
+    stored: Stored, learners: IntArray, channels: IntArray, duals: FloatArray, out: FloatArray
 ) -> None:
     starts, rows, values = stored
     for t in range(len(learners)):

@@ -145,11 +145,7 @@ class CategoryFamily(WeakLearnerFamily):
     takes_missing = True
 
     def __init__(
-        self,
-        features: AnyArray,
-        response: Range,
-        *,
-        categorical: Sequence[int] = (),
+        self, features: AnyArray, response: Range, *, categorical: Sequence[int] = ()
     ) -> None:
         self.n_features = features.shape[1]
         self.categorical = np.array(categorical, np.int64)
@@ -594,12 +590,7 @@ class ShardedStumps(StumpSearch):
 
     @classmethod
     def of_kind(
-        cls,
-        features: TrainingFeatures,
-        kind: str,
-        response: Range,
-        *,
-        exact: bool | None,
+        cls, features: TrainingFeatures, kind: str, response: Range, *, exact: bool | None
     ) -> ShardedStumps:
         """Make the family for the parts of a kind."""
         rows = None if features.rows is None else features.rows[kind]

@@ -34,12 +34,7 @@ from structboost._typing import (
     override,
 )
 from structboost.files.archive import DamagedFileError, whole_number
-from structboost.learners.base import (
-    Candidate,
-    Growth,
-    WeakLearnerFamily,
-    response_type,
-)
+from structboost.learners.base import Candidate, Growth, WeakLearnerFamily, response_type
 from structboost.learners.binning import (
     BY_SET,
     HALF,
@@ -621,11 +616,7 @@ class TreeFamily(WeakLearnerFamily):
         return fraction, fraction / self.row_fraction
 
     def _new_leaves(
-        self,
-        nodes: Nodes,
-        leaf_indices: LeafArray,
-        duals: FloatArray,
-        is_drawn: BoolArray | None,
+        self, nodes: Nodes, leaf_indices: LeafArray, duals: FloatArray, is_drawn: BoolArray | None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Leaves of new trees, sums of the duals, and the leaves as only the drawn rows fill them.
 

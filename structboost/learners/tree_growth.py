@@ -551,11 +551,7 @@ _ROWS_DOWN, _LARGEST_BYTE = 1024, 255
 
 @compiled
 def fill_leaf_indices(
-    codes: AnyArray,
-    features: IntArray,
-    bins: IntArray,
-    sets: WordArray | None,
-    out: LeafArray,
+    codes: AnyArray, features: IntArray, bins: IntArray, sets: WordArray | None, out: LeafArray
 ) -> None:
     """Leaf of every row in each tree, counted from the left, shape (n_trees, n_rows).
 
@@ -595,11 +591,7 @@ def fill_leaf_indices(
 
 @compiled(no_cpython_wrapper=True)
 def _walk_down(
-    codes: AnyArray,
-    features: IntArray,
-    bins: IntArray,
-    sets: WordArray | None,
-    out: LeafArray,
+    codes: AnyArray, features: IntArray, bins: IntArray, sets: WordArray | None, out: LeafArray
 ) -> None:
     """Fill ``out`` as :func:`fill_leaf_indices` does, row by row."""
     n_nodes = features.shape[1]

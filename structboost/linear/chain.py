@@ -39,19 +39,8 @@ from sklearn.utils import check_random_state
 from structboost._typing import BoolArray, Examples, FloatArray, IntArray, override
 from structboost.contract.calls import stacked
 from structboost.contract.task import Task
-from structboost.inference.chain import (
-    INSIDE,
-    ONE_ROW,
-    exponentials,
-    space_of_sums,
-    sum_product,
-)
-from structboost.linear.designs import (
-    FoldResult,
-    LinearProblem,
-    SameColumns,
-    designs_of,
-)
+from structboost.inference.chain import INSIDE, ONE_ROW, exponentials, space_of_sums, sum_product
+from structboost.linear.designs import FoldResult, LinearProblem, SameColumns, designs_of
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.runtime.compiled import compiled
 from structboost.runtime.interrupts import raise_if_interrupted
@@ -266,12 +255,7 @@ class PrimalChain(PrimalLikelihood):
     _uses_sums_of_task = False
 
     def __init__(
-        self,
-        task: Any,
-        X: Examples,
-        Y: Examples,
-        example_weights: FloatArray,
-        **settings: Any,
+        self, task: Any, X: Examples, Y: Examples, example_weights: FloatArray, **settings: Any
     ) -> None:
         super().__init__(task, X, Y, example_weights, **settings)
         starts = self._offsets["token"]
@@ -321,11 +305,7 @@ class PrimalChain(PrimalLikelihood):
 
 
 def chain_problem(
-    task: Any,
-    X: Examples,
-    Y: Examples,
-    example_weights: FloatArray,
-    **settings: Any,
+    task: Any, X: Examples, Y: Examples, example_weights: FloatArray, **settings: Any
 ) -> DualChain | PrimalChain:
     """Return the fastest solver, which is dual ascent unless sequences are long or tags many.
 
@@ -496,12 +476,7 @@ def _mix(
 
 @compiled(**INSIDE)
 def _scatter(
-    begin: int,
-    n: int,
-    rows: Any,
-    change: FloatArray,
-    weights: FloatArray,
-    met: FloatArray,
+    begin: int, n: int, rows: Any, change: FloatArray, weights: FloatArray, met: FloatArray
 ) -> float:
     """Add a row to the weights of all active features.
 

@@ -175,11 +175,7 @@ class PlainDesign(Design):
 
 
 def designs_of(
-    kinds: Kinds,
-    stack: StackedParts,
-    active: Collection[str],
-    *,
-    standardise: bool = True,
+    kinds: Kinds, stack: StackedParts, active: Collection[str], *, standardise: bool = True
 ) -> dict[str, Design]:
     """Return the designs that suit the features of the training parts, by kind.
 
@@ -243,10 +239,7 @@ def linear_scores(
 
 
 def linear_ensemble(
-    kinds: Kinds,
-    designs: Mapping[str, Design],
-    weights: KindArrays,
-    facts: Facts,
+    kinds: Kinds, designs: Mapping[str, Design], weights: KindArrays, facts: Facts
 ) -> Ensemble:
     """Return linear functions as a model, one of weight 1 for each channel of each kind.
 

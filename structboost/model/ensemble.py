@@ -465,11 +465,7 @@ def _schema(header: Header, names: Collection[str]) -> Schema:
     return parts
 
 
-FORMAT = ArchiveFormat(
-    name="structboost-model",
-    what="structboost model",
-    schema=_schema,
-)
+FORMAT = ArchiveFormat(name="structboost-model", what="structboost model", schema=_schema)
 
 
 def model_predictions(task: Task, model: Ensemble, X: Examples) -> list[Any]:

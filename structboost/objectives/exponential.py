@@ -35,9 +35,7 @@ from structboost.objectives.master import SingleTermMaster
 from structboost.objectives.pair_margins import PAIR_LINK
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import check_memory
-from structboost.validation import (
-    checked_choice,
-)
+from structboost.validation import checked_choice
 
 SOLVERS = ("fcd", "lbfgs")
 # Words of the state of NumPy's RandomState.

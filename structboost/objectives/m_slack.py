@@ -26,12 +26,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
-from structboost.contract.calls import (
-    check_found,
-    separation,
-    separation_of,
-    slack_separation,
-)
+from structboost.contract.calls import check_found, separation, separation_of, slack_separation
 from structboost.contract.parts import StackedParts, starts_of
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import Separation
@@ -45,13 +40,7 @@ from structboost.runtime.compiled import compiled
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.solvers.block_frank_wolfe import BlockFrankWolfe
 from structboost.solvers.bundle import CutPool
-from structboost.solvers.linear_scores import (
-    FoundOutputs,
-    KindLayout,
-    Places,
-    Scores,
-    merge_kinds,
-)
+from structboost.solvers.linear_scores import FoundOutputs, KindLayout, Places, Scores, merge_kinds
 
 
 class SlackOracle(ColumnOracle):

@@ -296,12 +296,7 @@ def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
 
 @compiled(fastmath=_FASTMATH)
 def _products_by_scores(
-    cuts: Cuts,
-    i: int,
-    old: IntArray,
-    values: AnyArray,
-    places: IntArray,
-    products: FloatArray,
+    cuts: Cuts, i: int, old: IntArray, values: AnyArray, places: IntArray, products: FloatArray
 ) -> None:
     """Compute the products of the new cuts of example i by the features of its scores."""
     first, last = cuts.first_support[i], cuts.first_support[i + 1]

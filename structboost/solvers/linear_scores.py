@@ -101,12 +101,7 @@ class LinearScores(Scores):
         Whether any kind has bounded weights.
     """
 
-    def __init__(
-        self,
-        kinds: Kinds,
-        matrices: Mapping[str, Any],
-        offsets: KindIndices,
-    ) -> None:
+    def __init__(self, kinds: Kinds, matrices: Mapping[str, Any], offsets: KindIndices) -> None:
         self.offsets = offsets
         for kind, part in kinds.items():
             if not part.has_bias:

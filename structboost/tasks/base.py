@@ -14,11 +14,7 @@ from structboost.contract.parts import Kinds, SparseFeature, StackedParts
 from structboost.contract.task import Batches, Searches, Sums, SumsBatches, Task
 from structboost.errors import TaskError
 from structboost.inference.arguments import as_array
-from structboost.validation import (
-    OrderedRows,
-    first_unusable,
-    shown,
-)
+from structboost.validation import OrderedRows, first_unusable, shown
 
 
 class BatchTask(Task, Searches, Batches, Sums, SumsBatches):

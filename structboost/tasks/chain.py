@@ -234,8 +234,7 @@ class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):
             exchange((rows, rows), (true_pairs[changed], best_pairs[changed])),
         )
         indptr = self._by_kind(
-            2 * np.searchsorted(wrong, starts),
-            2 * np.searchsorted(owner, np.arange(len(Y) + 1)),
+            2 * np.searchsorted(wrong, starts), 2 * np.searchsorted(owner, np.arange(len(Y) + 1))
         )
         losses = np.bincount(owners[wrong], minlength=len(Y)).astype(np.float64)
         return Separation(losses, differences, indptr)

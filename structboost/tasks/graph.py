@@ -12,13 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from structboost._typing import AnyArray, BoolArray, Examples, FloatArray, IntArray, override
-from structboost.contract.parts import (
-    Marginals,
-    PartKind,
-    SparseFeature,
-    StackedParts,
-    stack_parts,
-)
+from structboost.contract.parts import Marginals, PartKind, SparseFeature, StackedParts, stack_parts
 from structboost.contract.task import Decomposes, Lists, Validates
 from structboost.errors import TaskError, TooManyOutputsError
 from structboost.inference.arguments import (

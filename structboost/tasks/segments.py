@@ -58,11 +58,7 @@ class SegmentTask(Task, Searches, Batches, Decomposes, Lists, Validates):
     reads_inputs = False
 
     def __init__(
-        self,
-        n_labels: int,
-        max_length: int,
-        *,
-        forbidden: Iterable[tuple[int, int]] = (),
+        self, n_labels: int, max_length: int, *, forbidden: Iterable[tuple[int, int]] = ()
     ) -> None:
         self.n_labels = checked_whole_number(n_labels, "n_labels")
         self.max_length = checked_whole_number(max_length, "max_length")

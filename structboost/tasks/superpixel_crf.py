@@ -12,14 +12,7 @@ import numpy as np
 from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.contract.parts import PartKind, SparseFeature, StackedParts
 from structboost.contract.separation import Separation
-from structboost.contract.task import (
-    Decomposes,
-    Lists,
-    Searches,
-    Separates,
-    Task,
-    Validates,
-)
+from structboost.contract.task import Decomposes, Lists, Searches, Separates, Task, Validates
 from structboost.errors import TaskError
 from structboost.inference.arguments import check_has, labels_of, node_pairs, not_negative, passes
 from structboost.inference.superpixel_crf import alpha_expansion_labels

@@ -453,12 +453,7 @@ class _AfterRound(StructBoost):
 
 
 @deferred_interrupts()
-def _fit(
-    trainers: Sequence[StructBoost],
-    X: Examples,
-    Y: Examples,
-    sample_weight: Any,
-) -> None:
+def _fit(trainers: Sequence[StructBoost], X: Examples, Y: Examples, sample_weight: Any) -> None:
     """Fit trainers that differ only in C in turn, each warm started from the one before.
 
     Raises

@@ -168,12 +168,7 @@ class ColumnRegistry:
         (used,) = self._master.weights.nonzero()
         return ColumnWeights(self._live[used].astype(np.int32), self._master.weights[used])
 
-    def ensemble(
-        self,
-        kinds: Kinds,
-        stages: Sequence[ColumnWeights],
-        metadata: Facts,
-    ) -> Ensemble:
+    def ensemble(self, kinds: Kinds, stages: Sequence[ColumnWeights], metadata: Facts) -> Ensemble:
         """Return the model of the last stage, with every column that had a weight in any."""
         is_used = np.zeros(len(self._indices), np.bool_)
         for stage in stages:
@@ -201,12 +196,7 @@ class ColumnRegistry:
         ]
         return {"learners": learners, "columns": columns}, {"live": self._live, "idle": self._idle}
 
-    def restore(
-        self,
-        header: Facts,
-        arrays: Mapping[str, AnyArray],
-        kinds: Kinds,
-    ) -> None:
+    def restore(self, header: Facts, arrays: Mapping[str, AnyArray], kinds: Kinds) -> None:
         """Go to a state from a registry and a master without columns.
 
         DamagedFileError if it is no state of a run on these features.

@@ -48,13 +48,7 @@ from structboost.training.examples import (
     TableTrainingSet,
     TrainingSet,
 )
-from structboost.training.history import (
-    Record,
-    State,
-    contradicts,
-    record,
-    relative_gap,
-)
+from structboost.training.history import Record, State, contradicts, record, relative_gap
 from structboost.training.oracle import ShardedOracle
 from structboost.training.plan import Plan
 from structboost.training.shards import FeaturesInShards
@@ -130,12 +124,7 @@ class Loop:
 
     @classmethod
     def start(
-        cls,
-        plan: Plan,
-        X: Examples,
-        Y: Examples,
-        sample_weight: Any,
-        resources: ExitStack,
+        cls, plan: Plan, X: Examples, Y: Examples, sample_weight: Any, resources: ExitStack
     ) -> Loop:
         """Set up training on ``(X[i], Y[i])`` until ``resources`` are closed."""
         began = time.perf_counter()

@@ -15,12 +15,7 @@ from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
 from structboost.learners.registry import WeakLearners, checked_members, families_of
 from structboost.objectives.base import Formulation
-from structboost.validation import (
-    OrderedRows,
-    check_declares,
-    is_text,
-    shown,
-)
+from structboost.validation import OrderedRows, check_declares, is_text, shown
 
 if TYPE_CHECKING:
     from structboost.training.engines import Engine

@@ -49,8 +49,7 @@ def score(face):
         yield f"score is {value}, but {weighted} with weights of one"
     for name, weights in (("negative", -np.ones(len(y))), ("too short", np.ones(len(y) - 1))):
         fault = face.refusal(
-            ["sample_weight"],
-            partial(model.score, X, y, **more, sample_weight=weights),
+            ["sample_weight"], partial(model.score, X, y, **more, sample_weight=weights)
         )
         if fault:
             yield f"weights that are {name}: {fault}"

@@ -20,13 +20,7 @@ from sklearn.exceptions import NotFittedError
 from structboost.contract.parts import deeply_equal
 from structboost.errors import InterruptedFitWarning
 from tests.battery.checked_face import behaviour, same, shortened, unequal
-from tests.helpers.broken_calls import (
-    BreakError,
-    at_calls,
-    break_here,
-    hears_ctrl_c,
-    press_ctrl_c,
-)
+from tests.helpers.broken_calls import BreakError, at_calls, break_here, hears_ctrl_c, press_ctrl_c
 
 # Moments of a fit, as fractions of its calls.
 _MOMENTS = (0.0, 0.4, 0.9)
@@ -54,9 +48,7 @@ def _is_changed(face, model, before):
 @behaviour("refused refit")
 def refused_refit(face):
     """A fit that is refused leaves the old model whole."""
-    trials = {
-        "inputs are None": (None, face.examples.y, {}),
-    }
+    trials = {"inputs are None": (None, face.examples.y, {})}
     if face.kind.reads_outputs:
         trials["outputs are None"] = (face.examples.X, None, {})
         trials["outputs are too short"] = (face.examples.X, face.examples.y[:-1], {})

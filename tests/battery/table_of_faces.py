@@ -51,7 +51,7 @@ FACES = {
         StructBoostClassifier(**HINGE, max_iter=6), MixedColumns(),
     ),
     "StructBoostClassifier, svm": (
-        StructBoostClassifier(objective="svm", C=1.0), MixedColumns(),
+        StructBoostClassifier("svm", C=1.0), MixedColumns(),
     ),
     "StructBoostClassifier, linear": (
         StructBoostClassifier(weak_learner="linear", C=1.0), MixedColumns(),
@@ -72,7 +72,7 @@ FACES = {
     "StructBoostTagger, hinge": (StructBoostTagger(**HINGE, max_iter=3), Tags()),
     "StructBoostTagger, dicts": (StructBoostTagger(), TagsOfDicts()),
     "StructBoostTagger, dicts, l1": (
-        StructBoostTagger(objective="l1_log_loss", C=5.0, max_iter=4), TagsOfDicts(),
+        StructBoostTagger("l1_log_loss", C=5.0, max_iter=4), TagsOfDicts(),
     ),
     "TwoStageTagger": (
         TwoStageTagger(StructBoostTagger(C=1.0), folds=2), TagsOfDicts(), TWO_STAGES,

@@ -20,10 +20,7 @@ FACES = all_faces()
 
 @pytest.mark.parametrize(
     ("error", "fault"),
-    [
-        (KeyError("X"), "raw error KeyError"),
-        (ValueError("X is bad"), f"raw error of {__name__}"),
-    ],
+    [(KeyError("X"), "raw error KeyError"), (ValueError("X is bad"), f"raw error of {__name__}")],
 )
 def test_an_error_from_elsewhere_is_no_clear_refusal(error, fault):
     with pytest.raises(type(error)) as caught:

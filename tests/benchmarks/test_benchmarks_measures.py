@@ -288,7 +288,7 @@ from threadpoolctl import threadpool_info
 from benchmarks.runner import machine
 from structboost import StructBoostClassifier
 X = np.random.default_rng(0).normal(size=(80, 4)); y = (X[:, 0] > X[:, 1]).astype(int)
-model = StructBoostClassifier(objective="hinge", C=10.0, random_state=0).fit(X, y)
+model = StructBoostClassifier("hinge", C=10.0, random_state=0).fit(X, y)
 assert model.score(X, y) > 0.8
 assert machine.this_run()["portable"]
 assert "512" not in numba.core.config.CPU_FEATURES

@@ -206,6 +206,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("base", "members", "message"), BROKEN, ids=["-".join(members) for _, members, _ in BROKEN]
 )

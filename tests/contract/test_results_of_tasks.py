@@ -113,6 +113,7 @@ def test_a_bad_result_is_named_in_fit(method, examples):
             check_named(lambda make=make, task=task: make(task).fit(X, Y), method, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "argmax"])
 def test_a_bad_result_is_named_by_check_task(method, examples):
     X, Y = examples

@@ -6,10 +6,7 @@ import pytest
 
 from structboost import check_task
 from structboost.errors import SampledOutputsWarning
-from tests.helpers.listed_outputs import (
-    Choose,
-    candidates,
-)
+from tests.helpers.listed_outputs import Choose, candidates
 
 
 class Endless(Choose):

@@ -6,13 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from structboost import (
-    BinaryTask,
-    MulticlassTask,
-    StructBoost,
-    StructuredSVM,
-    check_task,
-)
+from structboost import BinaryTask, MulticlassTask, StructBoost, StructuredSVM, check_task
 from structboost.contract.parts import stack_parts
 from structboost.contract.separation import separate_by_argmax
 from structboost.errors import ExampleNote, TaskError, count_examples_from, note_examples

@@ -313,6 +313,7 @@ def test_a_solver_that_fails_where_solves_are_spared_names_the_instance():
     assert "X[3]" in error.value.__notes__[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spare_solves", [False, True])
 @pytest.mark.parametrize("shape", [(24, 12), (24, ROUTES.n_items, 12)])
 def test_without_a_clear_gain_the_model_is_ridge_regression_and_prints_so(shape, spare_solves):
@@ -332,6 +333,7 @@ def test_without_a_clear_gain_the_model_is_ridge_regression_and_prints_so(shape,
     assert_allclose(model.predict_costs(X), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gains", "is_two_stages"),
     [([0, 0, 0, 0], True), ([1, -1, 1, 0], True), ([1, 1.1, 0.9, 1], False), ([-1] * 4, True)],

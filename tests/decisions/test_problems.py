@@ -84,6 +84,7 @@ def listed_problems(rng):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.integers(0, 9999), st.sampled_from([1.0, 1e-8, 1e8]))
 def test_problems_return_the_best_of_all_decisions(seed, scale):
     rng = np.random.default_rng(seed)

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from structboost import (
-    PredictThenOptimize,
-    StructBoost,
-    StructuredSVM,
-    check_task,
-)
+from structboost import PredictThenOptimize, StructBoost, StructuredSVM, check_task
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import best_outputs
 from structboost.decisions import (

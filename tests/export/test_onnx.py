@@ -103,7 +103,7 @@ def test_formulations_say_how_probabilities_follow_from_scores():
     class Cautious(Exponential):
         link = SoftmaxLink(sharpness=0.5, margin=0.7)
 
-    model = StructBoostClassifier(objective=Cautious(), C=30, max_iter=5).fit(X, Y)
+    model = StructBoostClassifier(Cautious(), C=30, max_iter=5).fit(X, Y)
     rows = X.astype(np.float32)
     found = model.predict_proba(rows)
     share = softmax(0.5 * model.decision_function(rows), axis=1)
@@ -118,7 +118,7 @@ def test_scores_of_an_ensemble_and_names_of_features():
     rows = X.astype(np.float32)
     assert_allclose(run(model, rows)["scores"], model.scores(rows), atol=1e-4)
     frame = pd.DataFrame(X[:, :3], columns=["alcohol", "malic", "ash"])
-    made = to_onnx(StructBoostClassifier(objective="hinge", C=30).fit(frame, Y))
+    made = to_onnx(StructBoostClassifier("hinge", C=30).fit(frame, Y))
     assert json.loads(made.metadata_props[0].value) == ["alcohol", "malic", "ash"]
     assert made.producer_name == "structboost"
 
@@ -164,6 +164,7 @@ MODELS = {name: partial(fitted, name) for name in CODED} | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model is empty")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", MODELS)

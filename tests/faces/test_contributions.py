@@ -27,10 +27,7 @@ QUICK = {"objective": "hinge", "C": 20, "max_iter": 6, "tol": 0.2}
 MODELS = {
     "stumps": (StructBoostClassifier(**QUICK), Y),
     "two classes": (StructBoostClassifier(**QUICK), Y == 1),
-    "both": (
-        StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK),
-        Y,
-    ),
+    "both": (StructBoostClassifier(weak_learner=["linear", "stump"], **QUICK), Y),
     "taxonomy": (StructBoostClassifier(taxonomy={"a": [0, 1], "b": [2]}, **QUICK), Y),
     "ranker": (StructBoostRanker(**QUICK), Y),
     "sets": (StructBoostMultiLabelClassifier(**QUICK), np.column_stack((Y > 0, Y > 1, Y == 1))),

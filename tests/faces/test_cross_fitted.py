@@ -143,7 +143,7 @@ def test_a_linear_estimator_equals_the_structured_svm_on_standardised_features()
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     settings = {"C": 10, "tol": 1e-3, "random_state": 0}
     svm = StructuredSVM(MultiLabelTask(3), **settings).fit(scaled, sets)
-    face = StructBoostMultiLabelClassifier(objective="svm", **settings).fit(rows, sets)
+    face = StructBoostMultiLabelClassifier("svm", **settings).fit(rows, sets)
     assert face.objective_ == pytest.approx(svm.objective_)
     assert face.decision_function(rows) == pytest.approx(svm.scores(scaled).rows["x"])
 

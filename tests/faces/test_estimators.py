@@ -94,7 +94,7 @@ def test_a_ranker_respects_queries():
     within = rng.normal(size=200)
     made = np.column_stack((within, 5.0 * qid))
     relevance = np.digitize(within, [-0.5, 0.5]) + 10 * (19 - qid)
-    ranker = StructBoostRanker(objective="hinge", C=50).fit(made, relevance, qid=qid)
+    ranker = StructBoostRanker("hinge", C=50).fit(made, relevance, qid=qid)
     assert ranker.score(made, relevance, qid=qid) > 0.99
     assert ranker.feature_importances_[0] == pytest.approx(1.0)
 
@@ -105,7 +105,7 @@ def test_weights_of_items_and_queries_are_those_of_their_copies(formulation):
     rng = default_rng(0)
     made, qid = rng.normal(size=(48, 3)), np.repeat(np.arange(6), 8)
     relevance = np.digitize(made[:, 0] * np.where(qid % 2, 1, -1) + 0.3 * made[:, 1], [-0.4, 0.4])
-    ranker = StructBoostRanker(objective="hinge", C=30, tol=1e-6, formulation=formulation)
+    ranker = StructBoostRanker("hinge", C=30, tol=1e-6, formulation=formulation)
 
     def optimum(rows, queries=None, weights=None):
         fit = ranker.fit(made[rows], relevance[rows], qid=queries, sample_weight=weights)
@@ -157,7 +157,7 @@ def test_bad_queries_are_named(parameters, message):
 
 def test_examples_that_are_alone_in_their_class_choose_no_C():
     few = "each of the 2 examples is the only one of its class; give more examples, or give C"
-    refused(few, StructBoostClassifier(objective="hinge", weak_learner="stump").fit, X[:2], [0, 1])
+    refused(few, StructBoostClassifier("hinge", weak_learner="stump").fit, X[:2], [0, 1])
 
 
 def test_scores_of_a_ranker_weigh_queries_and_items_like_repetitions():

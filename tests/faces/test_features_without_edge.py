@@ -13,12 +13,7 @@ from structboost.errors import EmptyModelWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FORMS = (
-    {},
-    {"formulation": "m_slack"},
-    {"weak_learner": "linear"},
-    {"weak_learner": "tree"},
-)
+FORMS = ({}, {"formulation": "m_slack"}, {"weak_learner": "linear"}, {"weak_learner": "tree"})
 
 
 def within_queries(seed):
@@ -35,7 +30,7 @@ def within_queries(seed):
 @pytest.mark.parametrize(("loss", "seed"), [("pairs", 0), ("ndcg", 1)])
 def test_rankers_of_features_that_are_constant_within_queries_are_empty(loss, C, form, seed):
     X, y, queries = within_queries(seed)
-    model = StructBoostRanker(objective="hinge", loss=loss, C=C, **form)
+    model = StructBoostRanker("hinge", loss=loss, C=C, **form)
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
         model.fit(X, y, qid=queries)
     assert not model.model_.weights.any()

@@ -6,11 +6,7 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    cross_validate,
-)
+from sklearn.model_selection import GroupKFold, KFold, cross_validate
 
 from structboost import (
     CrossFitted,
@@ -63,7 +59,7 @@ OF_STRUCTURES = pytest.mark.parametrize(
     [
         StructBoost(RankingTask(), C=50, max_rounds=3),
         StructuredSVM(RankingTask(), tol=0.3, random_state=0),
-        StructBoostTagger(objective="hinge", C=50, max_iter=3),
+        StructBoostTagger("hinge", C=50, max_iter=3),
     ],
     ids=lambda trainer: type(trainer).__name__,
 )

@@ -68,7 +68,7 @@ def test_early_stopping_holds_out_whole_groups(monkeypatch):
 
     real = StructBoostTagger._hold_out
     monkeypatch.setattr(StructBoostTagger, "_hold_out", hold_out)
-    tagger = StructBoostTagger(objective="hinge", C=20.0, max_iter=3, early_stopping=True)
+    tagger = StructBoostTagger("hinge", C=20.0, max_iter=3, early_stopping=True)
     tagger.fit(X, y, groups=groups)
     ((train, out, of_groups),) = held
     assert len(train) + len(out) == len(X)

@@ -49,8 +49,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize(
-    ("case", "weak_learner"),
-    [*((case, "auto") for case in STRANGE), ("no feature", "tree")],
+    ("case", "weak_learner"), [*((case, "auto") for case in STRANGE), ("no feature", "tree")]
 )
 def test_tokens_of_which_nothing_was_in_training_are_warned_of(case, weak_learner, reloaded):
     known, strange = STRANGE[case]

@@ -25,7 +25,7 @@ X = np.random.default_rng(0).normal(size=(40, 2))
 IS_FIRST = X[:, 0] > 0
 FACES = {
     "boosted": lambda: StructBoostClassifier(max_iter=2),
-    "hinge": lambda: StructBoostClassifier(objective="hinge", C=10, max_iter=2),
+    "hinge": lambda: StructBoostClassifier("hinge", C=10, max_iter=2),
     "sets": lambda: StructBoostMultiLabelClassifier(max_iter=2),
     "linear": lambda: StructuredSVMClassifier(max_epochs=2),
     "multiboost": lambda: MultiBoostClassifier(max_rounds=2),

@@ -19,6 +19,7 @@ def _examples(n=240):
     return X, y, rng.random(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [

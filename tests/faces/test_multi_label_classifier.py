@@ -34,7 +34,7 @@ def names(Y):
 def test_all_forms_of_y_give_one_model():
     X, Y = data()
     fits = [
-        StructBoostMultiLabelClassifier(objective="hinge", C=50, max_iter=10).fit(X[:100], y)
+        StructBoostMultiLabelClassifier("hinge", C=50, max_iter=10).fit(X[:100], y)
         for y in (Y[:100], names(Y[:100]))
     ]
     found = fits[0].predict(X)
@@ -62,7 +62,7 @@ def test_all_forms_of_y_give_one_model():
 def test_wrong_hierarchies_are_named(options, message):
     refused(
         re.escape(message),
-        StructBoostMultiLabelClassifier(objective="hinge", C=1, **options).fit,
+        StructBoostMultiLabelClassifier("hinge", C=1, **options).fit,
         *data(10),
     )
 
@@ -117,7 +117,7 @@ def test_one_label_for_each_sample_gives_one_of_the_labels(is_name, reloaded):
 def test_wrong_labels_are_named(y, message):
     refused(
         message,
-        StructBoostMultiLabelClassifier(objective="hinge", C=1, pairs=True).fit,
+        StructBoostMultiLabelClassifier("hinge", C=1, pairs=True).fit,
         np.zeros((2, 1)),
         y,
     )
@@ -181,6 +181,7 @@ FORMS_OF_PAIRS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS_OF_PAIRS)
 @pytest.mark.parametrize("every", [1, 2, 1000])
 @pytest.mark.parametrize("as_given", [list, as_frame], ids=["lists", "frame"])

@@ -112,12 +112,12 @@ def test_taxonomies_predict_the_class_of_least_expected_cost(reloaded):
         assert (expected < 2).all()
         assert_array_equal(model.predict(x), expected)
         assert_array_equal(list(model.staged_predict(x))[-1], expected)
-    assert not hasattr(StructBoostClassifier(objective="hinge", **settings), "predict_proba")
+    assert not hasattr(StructBoostClassifier("hinge", **settings), "predict_proba")
 
 
 def test_a_formulation_may_be_the_objective(reloaded):
     for formulation in (ConditionalLikelihood(), Exponential(tau_max=3), OneSlack(ridge=0)):
-        model = StructBoostClassifier(objective=formulation, C=20.0, max_iter=3)
+        model = StructBoostClassifier(formulation, C=20.0, max_iter=3)
         model.fit(X, Y)
         name = type(formulation).__name__
         assert f"minimised {name}(" in repr(model)
@@ -162,9 +162,9 @@ def test_an_objective_with_parameters_is_the_fit_of_flat_ones(face, objective, r
 
 def test_an_objective_has_no_parameters_of_another_nor_of_another_face():
     refused("max_depth", Hinge, max_depth=3)
-    refused("objective is Pairwise", StructBoostClassifier(objective=Pairwise()).fit, X, Y)
+    refused("objective is Pairwise", StructBoostClassifier(Pairwise()).fit, X, Y)
     for grid in ({"C": [5.0]}, {"objective__C": [5.0]}, {"objective": [Hinge(C=5.0, tol=0.1)]}):
-        search = GridSearchCV(StructBoostClassifier(objective="hinge", max_iter=3), grid, cv=2)
+        search = GridSearchCV(StructBoostClassifier("hinge", max_iter=3), grid, cv=2)
         assert search.fit(X, Y).best_estimator_.C_ == 5.0
 
 

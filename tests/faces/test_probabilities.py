@@ -22,12 +22,7 @@ from structboost.faces.base import saved_link
 from structboost.files import DamagedFileError
 from structboost.learners import StumpFamily
 from structboost.learners.pricing import BestChannel
-from structboost.objectives import (
-    Exponential,
-    Logistic,
-    NormBounded,
-    StageWise,
-)
+from structboost.objectives import Exponential, Logistic, NormBounded, StageWise
 
 X, y = load_iris(return_X_y=True)
 
@@ -84,15 +79,15 @@ def test_losses_without_probabilities_have_no_such_method():
     with_them = (
         MultiBoostCWClassifier(), MultiBoostClassifier(), AdaBoostECCClassifier(),
         MultiBoostECCClassifier(), ShareBoostClassifier(),
-        StructBoostClassifier(objective="exponential"), StructBoostClassifier(),
+        StructBoostClassifier("exponential"), StructBoostClassifier(),
     )  # fmt: skip
     without = (
-        StructBoostClassifier(objective="hinge", C=1.0), StructBoostClassifier(objective="svm"),
-        StructBoostClassifier(objective="hinge", formulation="m_slack"),
+        StructBoostClassifier("hinge", C=1.0), StructBoostClassifier("svm"),
+        StructBoostClassifier("hinge", formulation="m_slack"),
         MultiBoostClassifier(loss="hinge"), MultiBoostECCClassifier(loss="hinge"),
         AdaBoostMHClassifier(), AdaBoostMOClassifier(), MultiBoostMOClassifier(),
         MultiBoostCWClassifier(taxonomy={0: None, "a": [1, 2]}),
-        StructBoostClassifier(objective="hinge", formulation="none"),
+        StructBoostClassifier("hinge", formulation="none"),
     )  # fmt: skip
     assert all(hasattr(model, "predict_proba") for model in with_them)
     assert not any(hasattr(model, "predict_proba") for model in without)
@@ -104,7 +99,7 @@ def test_losses_without_probabilities_have_no_such_method():
 
 @pytest.mark.parametrize("own", [{"weak_learner": StumpFamily}, {"pricing": BestChannel()}])
 def test_a_hinge_of_plug_ins_has_no_probabilities_after_a_file(own, reloaded):
-    model = StructBoostClassifier(objective="hinge", max_iter=5, **own).fit(X, y)
+    model = StructBoostClassifier("hinge", max_iter=5, **own).fit(X, y)
     assert not hasattr(model, "predict_proba")
     assert not hasattr(reloaded(model), "predict_proba")
 

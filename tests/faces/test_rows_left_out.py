@@ -8,11 +8,7 @@ from scipy.special import expit
 from sklearn.datasets import load_wine, make_classification
 from sklearn.metrics import log_loss
 
-from structboost import (
-    StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostTagger,
-)
+from structboost import StructBoostClassifier, StructBoostMultiLabelClassifier, StructBoostTagger
 from structboost.contract.parts import StackedParts
 from structboost.faces import stage_wise
 from structboost.model.ensemble import model_scores

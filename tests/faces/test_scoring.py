@@ -111,19 +111,19 @@ def test_scoring_is_refused_where_nothing_is_chosen(parameters):
 def test_an_invalid_scorer_is_named(objective):
     refused(
         "scoring is 'chunks', which is not a scorer",
-        StructBoostClassifier(objective=objective, scoring="chunks").fit,
+        StructBoostClassifier(objective, scoring="chunks").fit,
         X,
         Y,
     )
     refused(
         "scoring failed",
-        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: 1 / 0).fit,
+        StructBoostClassifier(objective, scoring=lambda e, X, y: 1 / 0).fit,
         X,
         Y,
     )
     refused(
         "scoring returned nan",
-        StructBoostClassifier(objective=objective, scoring=lambda e, X, y: np.nan).fit,
+        StructBoostClassifier(objective, scoring=lambda e, X, y: np.nan).fit,
         X,
         Y,
     )

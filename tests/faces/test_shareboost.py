@@ -42,10 +42,7 @@ def random_master(C, seed=0):
     return master, responses, y
 
 
-@given(
-    st.sampled_from([1.0, 100.0, float("inf")]),
-    st.integers(0, 99),
-)
+@given(st.sampled_from([1.0, 100.0, float("inf")]), st.integers(0, 99))
 def test_gradient_equals_finite_differences(C, seed):
     master, _, _ = random_master(C, seed)
     at = default_rng(seed).normal(size=12)

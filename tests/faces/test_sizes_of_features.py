@@ -39,7 +39,7 @@ def test_features_whose_squares_are_no_numbers_are_refused(model, container, siz
 
 
 def test_sparse_features_whose_likelihood_overflows_are_refused():
-    model = StructBoostClassifier(objective="log_loss", weak_learner="linear", C=1.0)
+    model = StructBoostClassifier("log_loss", weak_learner="linear", C=1.0)
     refused(r"features up to .* scale", model.fit, sparse.csr_array(X * SIZES[0]), Y)
 
 
@@ -47,7 +47,7 @@ def test_sparse_features_whose_likelihood_overflows_are_refused():
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_a_difference_of_two_values_may_overflow(container, objective):
     settings = {"C": 5.0} if objective == "hinge" else {}
-    model = StructBoostClassifier(objective=objective, max_iter=3, **settings)
+    model = StructBoostClassifier(objective, max_iter=3, **settings)
     signs = np.where(X[:, :1] > 0, 1.7e308, -1.7e308)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -5,12 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.random import default_rng
-from sklearn.metrics import (
-    accuracy_score,
-    f1_score,
-    get_scorer,
-    jaccard_score,
-)
+from sklearn.metrics import accuracy_score, f1_score, get_scorer, jaccard_score
 
 from structboost import (
     StructBoostClassifier,
@@ -109,7 +104,7 @@ def test_the_ranker_scores_by_the_measure_of_its_loss(loss, objective, reloaded)
     if loss.startswith("ndcg"):
         grades = grades * rng.integers(1, 4, 120)
     qid = np.repeat(np.arange(8), 15)
-    ranker = StructBoostRanker(objective=objective, loss=loss, C=10, weak_learner="linear")
+    ranker = StructBoostRanker(objective, loss=loss, C=10, weak_learner="linear")
     ranker.fit(items, grades, qid=qid)
     scores, weights = ranker.predict(items), np.arange(1.0, 9.0)
     # Distinct scores, since the measures of ties differ.
@@ -129,7 +124,7 @@ def test_the_ranker_of_pairs_scores_by_pairs_and_measures_name_what_they_do_not_
     better, worse = np.nonzero(grades[:, None] > grades)
     right = (scores[better] > scores[worse]) + 0.5 * (scores[better] == scores[worse])
     assert pairs.score(X, grades) == pytest.approx(right.mean())
-    ranker = StructBoostRanker(objective="hinge", C=10, loss="map", max_iter=2)
+    ranker = StructBoostRanker("hinge", C=10, loss="map", max_iter=2)
     ranker.fit(X, grades > 0)
     refused("has 3 levels; loss='map' takes two", ranker.score, X, grades)
     refused(
@@ -142,7 +137,7 @@ def test_the_ranker_of_pairs_scores_by_pairs_and_measures_name_what_they_do_not_
 
 
 def test_an_ndcg_of_long_lists_is_scored_though_it_is_not_trained():
-    ranker = StructBoostRanker(objective="hinge", C=10, loss="ndcg@5", max_iter=2)
+    ranker = StructBoostRanker("hinge", C=10, loss="ndcg@5", max_iter=2)
     ranker.fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
     long = RNG.normal(size=(3200, 3))
     assert 0 < ranker.score(long, np.digitize(long[:, 0], [-0.5, 0.5])) <= 1

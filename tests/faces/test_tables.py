@@ -44,7 +44,7 @@ def test_unknown_categories_count_as_missing():
     made, y = columns()
     made["colour"] = np.where(np.arange(len(y)) % 9 == 0, None, made["colour"].astype(object))
     frame = pandas.DataFrame(made)
-    model = StructBoostClassifier(objective="hinge", C=50.0, max_iter=20).fit(frame, y)
+    model = StructBoostClassifier("hinge", C=50.0, max_iter=20).fit(frame, y)
     strange = frame.assign(colour=frame.colour.fillna("grey"))
     assert_array_equal(model.decision_function(strange), model.decision_function(frame))
 
@@ -58,10 +58,7 @@ def test_categorical_features_may_be_names_indices_or_a_mask():
     for given in ([1], [False, True]):
         model = StructBoostClassifier(max_iter=5, categorical_features=given).fit(table, y)
         assert model.categories_ == {1: [0.0, 1.0, 2.0]}
-    for given, said in (
-        (["hue"], "names 'hue'"),
-        ([7], "column indices from 0 to 2"),
-    ):
+    for given, said in ((["hue"], "names 'hue'"), ([7], "column indices from 0 to 2")):
         refused(said, StructBoostClassifier(categorical_features=given).fit, frame, y)
     refused(
         r"Column 'colour' of X holds .*encode it as numbers",
@@ -71,7 +68,7 @@ def test_categorical_features_may_be_names_indices_or_a_mask():
     )
     refused(
         r"which weak_learner=.*SVMFamily.* cannot take",
-        StructBoostClassifier(objective="hinge", weak_learner=SVMFamily).fit,
+        StructBoostClassifier("hinge", weak_learner=SVMFamily).fit,
         frame,
         y,
     )
@@ -124,7 +121,7 @@ def test_impossible_directions_are_refused():
     )
     refused(
         "needs stumps or trees, and weak_learner is 'svm'",
-        StructBoostClassifier(objective="hinge", monotonic_cst=[1, 0], weak_learner="svm").fit,
+        StructBoostClassifier("hinge", monotonic_cst=[1, 0], weak_learner="svm").fit,
         numbers,
         y,
     )

@@ -292,6 +292,7 @@ def sticky_chain(n_sequences, seed):
     return X, Y
 
 
+@pytest.mark.slow
 def test_rounds_that_overfit_are_dropped():
     X, Y = sticky_chain(60, 0)
     X_test, Y_test = sticky_chain(300, 1)

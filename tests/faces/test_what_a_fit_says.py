@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost import (
-    StructBoostClassifier,
-    StructBoostRanker,
-    StructBoostTagger,
-    save_report,
-)
+from structboost import StructBoostClassifier, StructBoostRanker, StructBoostTagger, save_report
 from structboost.faces.recipe import Fitted, warn_of_few_rounds
 from structboost.training.history import ENDINGS
 from tests.helpers.four_faces import DATA, X, Y

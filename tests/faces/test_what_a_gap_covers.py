@@ -11,13 +11,13 @@ Y = np.where(X[:, 0] + X[:, 1] + rng.normal(size=400) > 0, 1, -1)
 
 
 def test_a_gap_over_every_threshold_covers_all_stumps():
-    model = StructBoostClassifier(objective="hinge", C=30.0).fit(X, Y)
+    model = StructBoostClassifier("hinge", C=30.0).fit(X, Y)
     assert model.gap_text_ == "over all learners of their kind"
     assert f"% {model.gap_text_};" in repr(model)
 
 
 def test_a_gap_over_quantiles_comes_with_that_over_all_stumps():
-    model = StructBoostClassifier(objective="hinge", C=30.0, exact=False).fit(X, Y)
+    model = StructBoostClassifier("hinge", C=30.0, exact=False).fit(X, Y)
     last = model.history_[-1]
     assert last["gap_all"] > last["gap"]
     percent = f"{100 * last['gap_all']:.2g} %"
@@ -35,7 +35,7 @@ def test_a_gap_says_that_it_may_not_cover_all_where_nobody_looked():
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_gap_of_an_early_round_covers_all_stumps_if_all_were_searched(exact, tmp_path):
     settings = {"early_stopping": True, "n_iter_no_change": 3, "random_state": 0, "exact": exact}
-    model = StructBoostClassifier(objective="hinge", C=30.0, **settings).fit(X, Y)
+    model = StructBoostClassifier("hinge", C=30.0, **settings).fit(X, Y)
     assert model.ending_ == "held_out"
     assert model.gap_text_ == (
         "over all learners of their kind"

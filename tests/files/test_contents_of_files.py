@@ -34,10 +34,7 @@ Y = (X[:, 0] + 0.3 * RNG.normal(size=120) > 0).astype(int)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {"weak_learner": "linear"},
-        {"objective": "hinge", "early_stopping": True, "max_iter": 30},
-    ],
+    [{"weak_learner": "linear"}, {"objective": "hinge", "early_stopping": True, "max_iter": 30}],
     ids=str,
 )
 def test_loaded_model_has_its_choice_and_the_reason_of_its_end(parameters, tmp_path):
@@ -163,7 +160,7 @@ def test_files_of_other_models_are_named(tmp_path):
     with pytest.raises(ModelFileError, match="load it with that class"):
         StructuredSVMClassifier.load(tmp_path / "svm")
     assert load_model(tmp_path / "svm").metadata["trainer"] == "StructuredSVM"
-    StructBoostClassifier(objective="hinge", C=5, max_iter=2).fit(X, Y).save(tmp_path / "boosted")
+    StructBoostClassifier("hinge", C=5, max_iter=2).fit(X, Y).save(tmp_path / "boosted")
     with pytest.raises(ModelFileError, match="'structboost-model', not a"):
         PredictThenOptimize.load(tmp_path / "boosted", ROUTES)
     for trainer, name in ((StructuredSVM, "boosted"), (StructBoost, "svm")):

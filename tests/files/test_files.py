@@ -103,7 +103,7 @@ def test_files_that_would_be_refused_for_their_size_are_written_without_compress
 ):
     monkeypatch.setattr("structboost.files.archive._ALWAYS_ALLOWED", 1000)
     monkeypatch.setattr("structboost.files.archive._MOST_EXPANSION", 1)
-    model = StructBoostClassifier(objective="hinge", C=50, max_iter=3).fit(X, Y)
+    model = StructBoostClassifier("hinge", C=50, max_iter=3).fit(X, Y)
     model.save(tmp_path / "m")
     assert np.array_equal(StructBoostClassifier.load(tmp_path / "m").predict(X), model.predict(X))
 

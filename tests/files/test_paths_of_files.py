@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structboost import (
-    load_model,
-)
+from structboost import load_model
 from structboost.errors import ModelFileError
 from structboost.files.atomic_write import (
     OutputError,
@@ -50,6 +48,7 @@ def fitted():
     return [*pairs, (pairs[-2][0].model_, load_model)]
 
 
+@pytest.mark.slow
 @POSIX
 def test_no_face_replaces_what_is_no_regular_file(fitted, tmp_path):
     os.mkfifo(tmp_path / "pipe")

@@ -3,9 +3,7 @@
 import numpy as np
 from numpy.random import default_rng
 
-from structboost.decisions import (
-    GridPath,
-)
+from structboost.decisions import GridPath
 
 ROUTES = GridPath(3, 3)
 

@@ -207,11 +207,7 @@ def test_every_search_is_tried_with_wrong_arguments():
         ("maximum_spanning_arborescence", (np.full((2, 2), -np.inf),), "does not reach"),
         ("arborescence_marginals", (np.full((2, 2), -np.inf),), "does not reach"),
         ("sparse_assignment", ([1.0, 1.0], [[0, 1], [0, 1]], (2, 2)), "a pair twice"),
-        (
-            "sparse_assignment",
-            ([1.0], [[0, 2]], (2, 2)),
-            r"pairs\[0\] is \[0, 2\]; give mem",
-        ),
+        ("sparse_assignment", ([1.0], [[0, 2]], (2, 2)), r"pairs\[0\] is \[0, 2\]; give mem"),
         (
             "min_cut_labels",
             (np.zeros((0, 2)), [[0, 1]], [1.0], [1.0]),

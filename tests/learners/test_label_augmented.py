@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from sklearn.datasets import load_iris
 
-from structboost import (
-    StructBoost,
-    StructBoostClassifier,
-    StructBoostRanker,
-    TaxonomyTask,
-)
+from structboost import StructBoost, StructBoostClassifier, StructBoostRanker, TaxonomyTask
 from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.stump import StumpFamily
 from structboost.learners.tree import TreeFamily
@@ -113,16 +108,14 @@ def test_what_it_does_not_do_is_named():
     X, y = load_iris(return_X_y=True)
     refused(
         "give taxonomy=",
-        StructBoostClassifier(objective="hinge", pricing="label_augmented").fit,
+        StructBoostClassifier("hinge", pricing="label_augmented").fit,
         X,
         y,
     )
-    refused(
-        "'label_augmented'", StructBoostClassifier(objective="hinge", pricing="augmented").fit, X, y
-    )
+    refused("'label_augmented'", StructBoostClassifier("hinge", pricing="augmented").fit, X, y)
     refused(
         "pricing is 'label_augmented'",
-        StructBoostRanker(objective="hinge", pricing="label_augmented").fit,
+        StructBoostRanker("hinge", pricing="label_augmented").fit,
         X,
         y,
     )

@@ -86,7 +86,7 @@ def test_families_that_take_no_holes_name_the_sample_and_the_remedy():
         [X],
         [y],
     )
-    classifier = StructBoostClassifier(objective="hinge", weak_learner=partial(SVMFamily))
+    classifier = StructBoostClassifier("hinge", weak_learner=partial(SVMFamily))
     assert not classifier.__sklearn_tags__().input_tags.allow_nan
     refused("X contains NaN, first in sample 4", classifier.fit, X, y)
 

@@ -5,11 +5,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-from structboost import (
-    BinaryTask,
-    StructBoost,
-    StructBoostClassifier,
-)
+from structboost import BinaryTask, StructBoost, StructBoostClassifier
 from structboost.faces.tables import later_table
 from structboost.files.archive import DamagedFileError
 from structboost.learners import PairTreeFamily
@@ -29,6 +25,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_search_finds_the_best_of_all_trees_that_keep_the_directions(kind):
     for trial in range(25):
@@ -83,6 +80,7 @@ class WithoutPart(PairTreeFamily):
         return None
 
 
+@pytest.mark.slow
 def test_the_search_of_a_part_first_ends_at_the_same_optimum():
     rng = default_rng(0)
     X, duals = rng.normal(size=(60, 70)), rng.normal(size=(60, 2))

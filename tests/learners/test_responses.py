@@ -9,11 +9,7 @@ from structboost.contract.parts import SparseFeature
 from structboost.errors import TaskError
 from structboost.learners.binning import bin_features
 from structboost.learners.linear_function import FunctionResponses
-from structboost.learners.responses import (
-    SparseResponses,
-    StoredResponses,
-    block_measure,
-)
+from structboost.learners.responses import SparseResponses, StoredResponses, block_measure
 from structboost.learners.stump import Stump, StumpResponses
 from structboost.learners.terms import Terms
 from structboost.learners.union import UnionCodes, UnionResponses

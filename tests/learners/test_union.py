@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from sklearn.datasets import load_wine
 
-from structboost import (
-    MultiBoostCWClassifier,
-    MulticlassTask,
-    StructBoost,
-    StructBoostClassifier,
-)
+from structboost import MultiBoostCWClassifier, MulticlassTask, StructBoost, StructBoostClassifier
 from structboost.learners.linear_function import LinearFunctionFamily
 from structboost.learners.registry import alternatives
 from structboost.learners.stump import CategoryFamily, StumpFamily
@@ -104,6 +99,7 @@ def test_the_radius_follows_the_dimension_of_the_features(n_rows):
     assert LinearFunctionFamily(independent[:, :3]).radius == 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formulation", ["one_slack", "m_slack"])
 def test_objective_and_bound_are_those_of_an_independent_solver(formulation):
     """A program over all stumps and 2,000 linear functions of all directions."""
@@ -196,7 +192,7 @@ def test_negative_features_are_refused_where_scores_must_not_be_negative():
 @pytest.mark.parametrize("weak_learner", [[], ["stump", "stump"], ["linear", 3], [["stump"]]])
 def test_lists_that_are_no_union(weak_learner):
     message = "name at least one family, and none twice|choose one of"
-    refused(message, StructBoostClassifier(objective="hinge", weak_learner=weak_learner).fit, *WINE)
+    refused(message, StructBoostClassifier("hinge", weak_learner=weak_learner).fit, *WINE)
 
 
 def test_the_exponential_loss_takes_linear_functions_by_quasi_newton_steps():

@@ -14,10 +14,7 @@ from scipy import sparse
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.svm import LinearSVC
 
-from structboost import (
-    BinaryTask,
-    StructBoost,
-)
+from structboost import BinaryTask, StructBoost
 from structboost.errors import EmptyModelWarning
 from structboost.learners import (
     ActiveFeatureFamily,
@@ -142,6 +139,7 @@ def answers_of(family, learners):
     return (answers.toarray() if sparse.issparse(answers) else answers).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=10)

@@ -42,6 +42,7 @@ def chain_data(n=60, seed=0):
 # -- any task ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bounded_weights_end_at_the_optimum_of_a_solver_with_bounds():
     rng = default_rng(1)
     X = rng.normal(size=(20, 3, 2))

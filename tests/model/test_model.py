@@ -31,7 +31,7 @@ X, y = load_iris(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def classifier():
-    return StructBoostClassifier(objective="hinge", C=50).fit(X, np.array(["a", "b", "c"])[y])
+    return StructBoostClassifier("hinge", C=50).fit(X, np.array(["a", "b", "c"])[y])
 
 
 def summed_answers(model):
@@ -71,9 +71,7 @@ def test_tables_of_any_stumps_are_their_sum(seed, n_stumps, n_channels):
 
 @pytest.mark.parametrize("family", ["stump", "tree", "perceptron", "feature"])
 def test_predictions_and_stages_are_those_of_the_learners(family):
-    fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
-        X, y
-    )
+    fitted = StructBoostClassifier("hinge", C=20, max_iter=6, weak_learner=family).fit(X, y)
     stages = [*fitted.model_.staged(), fitted.model_]
     predicted = [*fitted.staged_predict(X), fitted.predict(X)]
     for model, labels in zip(stages, predicted, strict=True):
@@ -85,9 +83,7 @@ def test_predictions_and_stages_are_those_of_the_learners(family):
 @pytest.mark.parametrize("family", ["stump", "tree"])
 def test_scores_do_not_depend_on_the_type_of_the_table(family):
     whole = np.round(10 * X).astype(np.uint8)
-    fitted = StructBoostClassifier(objective="hinge", C=20, max_iter=6, weak_learner=family).fit(
-        whole, y
-    )
+    fitted = StructBoostClassifier("hinge", C=20, max_iter=6, weak_learner=family).fit(whole, y)
     expected = fitted.model_.scores(whole.astype(float))
     for dtype in (np.uint8, np.int16, np.int64, np.float32):
         assert_array_equal(fitted.model_.scores(whole.astype(dtype)), expected)
@@ -96,7 +92,7 @@ def test_scores_do_not_depend_on_the_type_of_the_table(family):
 def test_scores_do_not_depend_on_the_order_of_the_table_in_memory():
     # One channel: a matrix times a vector, for which kernels differ.
     rows = default_rng(0).normal(size=(60, 5))
-    ranker = StructBoostRanker(objective="svm", C=1.0)
+    ranker = StructBoostRanker("svm", C=1.0)
     model = ranker.fit(rows, (rows[:, 0] > 0).astype(int), qid=np.arange(60) // 10).model_
     assert_array_equal(model.scores(np.asfortranarray(rows)), model.scores(rows))
 

@@ -7,13 +7,7 @@ from scipy import sparse
 from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
-from structboost import (
-    ChainTask,
-    EnumeratedTask,
-    MatchingTask,
-    MulticlassTask,
-    StructBoost,
-)
+from structboost import ChainTask, EnumeratedTask, MatchingTask, MulticlassTask, StructBoost
 from structboost.contract.calls import stacked
 from structboost.contract.parts import StackedParts
 from structboost.contract.separation import ListedOutputs

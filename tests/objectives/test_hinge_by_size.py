@@ -43,7 +43,7 @@ def test_auto_takes_a_slack_for_each_example_at_large_C(task, n_examples, C, is_
 @pytest.mark.parametrize("C", [1e8, 1e10, 1e12])
 def test_auto_certifies_fits_of_separable_classes_at_any_C(C):
     table, classes = load_wine(return_X_y=True)
-    fit = StructBoostClassifier(objective="hinge", C=C).fit(table, classes)
+    fit = StructBoostClassifier("hinge", C=C).fit(table, classes)
     assert fit.history_[-1]["gap"] <= 0.01
 
 
@@ -52,7 +52,7 @@ def test_both_formulations_bound_the_same_optimum():
     last = []
     for name, taken in (("auto", "m_slack"), ("one_slack", "one_slack")):
         settings = {"C": 150.0, "tol": 0.02, "formulation": name}
-        fit = StructBoostClassifier(objective="hinge", **settings).fit(X, y)
+        fit = StructBoostClassifier("hinge", **settings).fit(X, y)
         assert fit.formulation_ == taken
         last.append(fit.history_[-1])
     assert all(record["certified"] and record["gap"] <= 0.02 for record in last)

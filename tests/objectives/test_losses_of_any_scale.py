@@ -36,6 +36,7 @@ def examples():
     return X, np.where(rng.random(26) < 0.1, rng.integers(0, 3, 26), Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", [0.01, 1e-4])
 @pytest.mark.parametrize("settings", FORMULATIONS.values(), ids=FORMULATIONS)
 @pytest.mark.parametrize("make", [in_batches, one_by_one])

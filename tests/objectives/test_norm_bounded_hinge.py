@@ -5,12 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from structboost import (
-    MultiBoostECCClassifier,
-    MultiBoostMOClassifier,
-    MulticlassTask,
-    StructBoost,
-)
+from structboost import MultiBoostECCClassifier, MultiBoostMOClassifier, MulticlassTask, StructBoost
 from structboost.learners.pricing import BestCode, SharedOverChannels
 from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask

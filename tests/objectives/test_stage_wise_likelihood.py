@@ -12,10 +12,7 @@ from structboost import BinaryTask, MulticlassTask, StructBoost, StructBoostClas
 from structboost.files.archive import DamagedFileError
 from structboost.learners import TreeFamily
 from structboost.learners.terms import Terms
-from structboost.objectives import (
-    StageWiseLikelihood,
-    stage_wise,
-)
+from structboost.objectives import StageWiseLikelihood, stage_wise
 from structboost.objectives.master import HeldOut, fitted_temperature, saved_temperature
 from tests.helpers.problems import problem_of
 

@@ -58,6 +58,7 @@ def test_the_modules_import_public_names_only():
                 assert {alias.name for alias in node.names} <= set(package.__all__), name
 
 
+@pytest.mark.slow
 def test_training_ends_in_a_certificate_and_learns(serial):
     last = serial.history_[-1]
     assert last["certified"]
@@ -66,6 +67,7 @@ def test_training_ends_in_a_certificate_and_learns(serial):
     assert serial.score(*fresh) > -0.3  # chance is -0.76
 
 
+@pytest.mark.slow
 def test_the_optimum_is_that_of_the_one_slack_form_at_another_C(serial):
     """``price sum(w) + C risk`` is ``price`` times ``sum(w) + C / price risk``."""
     other = trainer(formulation="one_slack", C=30.0, pricing="own").fit(X, Y)

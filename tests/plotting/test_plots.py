@@ -53,7 +53,7 @@ def cells(page):
 def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
     frame = pd.DataFrame(X, columns=HOSTILE)
     names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
-    model = StructBoostClassifier(objective="hinge", weak_learner="stump", max_iter=8).fit(
+    model = StructBoostClassifier("hinge", weak_learner="stump", max_iter=8).fit(
         frame[::2], names[::2]
     )
     page, text = page_of(tmp_path, model, frame[1::2], names[1::2], title="Irises <&>")
@@ -97,7 +97,7 @@ def test_report_omits_sections_that_a_model_lacks(tmp_path):
     page, text = page_of(tmp_path, trees, *data, qid=qid)
     assert headings(page) == ["Model", "Score", "Importances", "Convergence", "Parameters"]
     assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in text
-    empty = StructBoostClassifier(objective="hinge", C=1e-3, max_iter=2).fit(X, Y)
+    empty = StructBoostClassifier("hinge", C=1e-3, max_iter=2).fit(X, Y)
     trainer = StructBoost(MulticlassTask(3), C=20, max_rounds=3).fit(X, Y)
     for arguments, sections in (
         ([StructuredSVMClassifier(tol=0.5).fit(X, Y)], ["Shapes"]),
@@ -109,7 +109,7 @@ def test_report_omits_sections_that_a_model_lacks(tmp_path):
 
 
 def test_report_names_objective_learners_and_C(tmp_path):
-    hinge = StructBoostRanker(objective="hinge", C=20, tol=0.3).fit(X, Y)
+    hinge = StructBoostRanker("hinge", C=20, tol=0.3).fit(X, Y)
     # What the parameters say later was not minimised.
     hinge.set_params(objective="pairwise", C="auto")
     boosted = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
@@ -169,7 +169,7 @@ def test_heat_maps_of_classes_have_the_mean_0_over_the_classes():
 def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
     X, y = load_breast_cancer(return_X_y=True)
     display = ShapeDisplay.from_estimator(
-        StructBoostClassifier(objective="hinge", C=10).fit(X, y), features=2
+        StructBoostClassifier("hinge", C=10).fit(X, y), features=2
     )
     largest = np.argsort(-display.importances(), kind="stable")[:2]
     assert [axis.get_xlabel() for axis in display.axes_] == [f"feature {f}" for f in largest]
@@ -212,7 +212,7 @@ def test_holes_and_categories_are_drawn_beside_the_numbers():
     y = (frame.colour == "red") ^ (frame["size"] > 0.5)
     frame.loc[rng.random(200) < 0.2, "size"] = np.nan
     frame.loc[:9, "colour"] = None
-    model = StructBoostClassifier(objective="hinge", C=50.0, max_iter=20).fit(frame, y)
+    model = StructBoostClassifier("hinge", C=50.0, max_iter=20).fit(frame, y)
     display = ShapeDisplay.from_estimator(model)
     colours, sizes = sorted(display.axes_, key=lambda axis: axis.get_xlabel())
     assert [label.get_text() for label in colours.get_xticklabels()] == [

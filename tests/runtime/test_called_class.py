@@ -169,12 +169,13 @@ def broken(record, trainer, more=None):
     raise TypeError("an error of the callback")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("face", "inputs", "y"),
     [
         (StructBoostClassifier(max_iter=2), PAIRS, SIDES),
-        (StructBoostClassifier(objective="hinge", C=10, max_iter=2), PAIRS, SIDES),
+        (StructBoostClassifier("hinge", C=10, max_iter=2), PAIRS, SIDES),
         (StructBoostMultiLabelClassifier(max_iter=2), PAIRS, np.eye(2, dtype=int)[SIDES]),
         (StructBoostTagger(max_iter=2), [PAIRS[:30], PAIRS[30:]], [SIDES[:30], SIDES[30:]]),
     ],

@@ -33,6 +33,7 @@ def test_a_collector_that_was_off_stays_off():
         gc.enable()
 
 
+@pytest.mark.slow
 def test_an_import_of_a_name_makes_no_full_collection():
     code = (
         "import gc, structboost; before = gc.get_stats()[2]['collections']; "

@@ -15,11 +15,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from structboost import (
-    MultiBoostCWClassifier,
-    StructBoostClassifier,
-    StructuredSVMClassifier,
-)
+from structboost import MultiBoostCWClassifier, StructBoostClassifier, StructuredSVMClassifier
 from structboost.runtime import dispatchers
 from structboost.runtime.compiled import CompiledFunction
 from tests.helpers.source import PACKAGE, tree_of

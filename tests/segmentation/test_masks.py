@@ -25,13 +25,7 @@ from structboost.segmentation.masks import (
 )
 from structboost.segmentation.scores import SegmentationScores, confusion
 from structboost.vision.drawing import class_colours, draw_segmentation
-from structboost.vision.images import (
-    read_mask,
-    read_photograph,
-    resized_mask,
-    shrink_to,
-    write_png,
-)
+from structboost.vision.images import read_mask, read_photograph, resized_mask, shrink_to, write_png
 from tests.helpers.refusals import refused
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

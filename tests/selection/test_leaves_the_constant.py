@@ -39,7 +39,7 @@ def rare_words(n=400, seed=0):
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_taggers_find_rare_tags(objective):
     X, Y = rare_words()
-    tagger = StructBoostTagger(objective=objective).fit(X[:300], Y[:300])
+    tagger = StructBoostTagger(objective).fit(X[:300], Y[:300])
     first, (chosen,) = tagger.C_path_[0], [r for r in tagger.C_path_ if r["C"] == tagger.C_]
     assert first["is_constant"]
     assert not chosen["is_constant"]
@@ -91,7 +91,7 @@ def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
     random = default_rng(0)
     for _ in range(6):
         X, y = random.integers(0, 2, (60, 1)).astype(float), random.integers(0, 2, 60)
-        model = StructBoostClassifier(objective="svm").fit(X, y)
+        model = StructBoostClassifier("svm").fit(X, y)
         assert np.isfinite(model.objective_)
 
 

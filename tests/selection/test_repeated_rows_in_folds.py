@@ -17,12 +17,14 @@ from structboost import (
 from structboost.selection.folds import merged_copies, random_folds
 from tests.helpers.four_faces import CODED
 
+pytestmark = pytest.mark.slow
+
 STOPPED = {"early_stopping": True, "random_state": 0}
 HOLDS_OUT = {
     "early stopping": StructBoostClassifier(**STOPPED),
     "linear": StructBoostClassifier(weak_learner="linear", random_state=0),
     **{
-        name: StructBoostClassifier(objective=name, random_state=0)
+        name: StructBoostClassifier(name, random_state=0)
         for name in ("svm", "hinge", "exponential")
     },
     **{
@@ -89,7 +91,7 @@ def weighted_faces():
     y = (X[:, 0] > 0).astype(int)
     y[200:] = 1 - y[200:]
     grades = np.digitize(np.where(np.arange(400) < 200, X[:, 0], -X[:, 0]), [-0.5, 0.5])
-    hinge = StructBoostClassifier(objective="hinge", C=10.0, **STOPPED)
+    hinge = StructBoostClassifier("hinge", C=10.0, **STOPPED)
     qid = {"qid": np.repeat(np.arange(40), 10)}
     return {
         "classifier": (StructBoostClassifier(**STOPPED), X, y, {}),

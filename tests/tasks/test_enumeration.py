@@ -235,6 +235,7 @@ def flat(task, values, own):
     return np.concatenate([rows.ravel() for rows in out.values()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_searches_sums_and_batches_equal_enumeration(name):
     for seed in range(36):
@@ -315,6 +316,7 @@ def test_each_structure_passes_check_task(name):
         check_task(task, X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_a_linear_function_of_the_parts_is_learned_with_a_certificate(name):
     rng, task, X, _ = problem(name, 1, 60)

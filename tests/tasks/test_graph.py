@@ -66,6 +66,7 @@ TRAINERS_OF_GRAPHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", TRAINERS_OF_GRAPHS.values(), ids=TRAINERS_OF_GRAPHS)
 def test_training_on_forests_is_certified_and_equals_exact_training(make):
     for shape in ("trees", "single nodes"):

@@ -6,12 +6,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from structboost import (
-    HierarchicalMultiLabelTask,
-    StructBoost,
-    StructBoostClassifier,
-    TaxonomyTask,
-)
+from structboost import HierarchicalMultiLabelTask, StructBoost, StructBoostClassifier, TaxonomyTask
 from structboost.objectives import Exponential
 from structboost.tasks.hierarchical import label_tree, read_hierarchy, saved_tree
 from tests.helpers.refusals import refused

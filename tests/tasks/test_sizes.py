@@ -34,10 +34,7 @@ def small_machine(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: MulticlassTask(MANY),
-            r"20000 classes take 3\.2 GB, and this machine has 1",
-        ),
+        (lambda: MulticlassTask(MANY), r"20000 classes take 3\.2 GB, and this machine has 1"),
         (lambda: MulticlassTask(10**9), r"take 8e\+09 GB"),
         (lambda: CodedTask(WORDS), "take fewer classes"),
         (lambda: EnumeratedTask(range(MANY), WORDS), "take fewer classes"),

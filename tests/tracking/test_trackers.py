@@ -15,13 +15,7 @@ from skimage import data
 
 from examples.synthetic_clip import make_synthetic_clip
 from structboost.inference.boxes import overlaps
-from structboost.tracking import (
-    BoxTracker,
-    StructBoostTracker,
-    VideoError,
-    evaluate,
-    track_objects,
-)
+from structboost.tracking import BoxTracker, StructBoostTracker, VideoError, evaluate, track_objects
 from structboost.tracking.box_features import (
     COLOUR_GRID,
     GRADIENT_GRID,

@@ -9,24 +9,12 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 from sklearn.datasets import load_wine
 
-from structboost import (
-    BinaryTask,
-    MulticlassTask,
-    RankingTask,
-    StructBoost,
-)
+from structboost import BinaryTask, MulticlassTask, RankingTask, StructBoost
 from structboost.contract import StackedParts
 from structboost.contract.separation import best_output
 from structboost.learners.base import Column
 from structboost.learners.pricing import BestCode, FreeSign, PerChannel, SharedOverChannels
-from structboost.objectives import (
-    Exponential,
-    ExponentialLoss,
-    Hinge,
-    L1LogLoss,
-    Logistic,
-    LogLoss,
-)
+from structboost.objectives import Exponential, ExponentialLoss, Hinge, L1LogLoss, Logistic, LogLoss
 from structboost.objectives.hinge import OneSlack
 from structboost.objectives.m_slack import MSlack
 from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
@@ -82,6 +70,7 @@ def recomputed_objective(trainer, X, Y):
     return model.weights.sum() + trainer.C * risk / len(Y)
 
 
+@pytest.mark.slow
 @settings(derandomize=True)
 @given(
     st.sampled_from(PROBLEMS), st.sampled_from(FORMS), st.sampled_from([3.0, 60.0, 200.0]),

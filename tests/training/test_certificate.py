@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from scipy.optimize import linprog
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_wine,
-    make_classification,
-)
+from sklearn.datasets import load_breast_cancer, load_wine, make_classification
 
 from structboost import (
     BinaryTask,
@@ -101,7 +97,7 @@ def test_the_bound_over_all_stumps_holds_for(noisy, optimum, settings):
 def test_with_few_distinct_values_the_family_is_all_stumps():
     X, y = load_breast_cancer(return_X_y=True)
     last = (
-        StructBoostClassifier(objective="hinge", C=30, tol=0.05)
+        StructBoostClassifier("hinge", C=30, tol=0.05)
         .fit(np.round(X, 0)[:200], y[:200])
         .history_[-1]
     )
@@ -112,7 +108,7 @@ def test_a_table_on_disk_has_no_bound_over_thresholds_it_dropped(noisy, tmp_path
     monkeypatch.setattr(binning, "MOST_EXACT_ROWS", 100)
     X, y = noisy
     table = BinnedTable.from_array(tmp_path / "table", X)
-    last = StructBoostClassifier(objective="hinge", C=60, tol=0.05).fit(table, y).history_[-1]
+    last = StructBoostClassifier("hinge", C=60, tol=0.05).fit(table, y).history_[-1]
     assert last["certified"]
     assert last["bound_all"] is None
 

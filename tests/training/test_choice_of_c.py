@@ -155,10 +155,7 @@ def test_a_clearly_better_family_replaces_its_union():
         ({"both": [0.5, 0.4, 0.45, 0.45], "one": [0.6, 0.5, 0.38, 0.37, 0.4, 0.4]}, ("one", 31.6)),
         # Without a held-out loss there is nothing to look for.
         ({"both": [0.5, 0.0], "one": []}, ("both", 10**0.5)),
-        (
-            {"both": [0.5] * 5, "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 5},
-            ("one", 3.16),
-        ),
+        ({"both": [0.5] * 5, "one": [0.49, 0.4, 0.5, 0.5], "two": [0.395] * 5}, ("one", 3.16)),
     ],
 )
 def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch):

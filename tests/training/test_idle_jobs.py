@@ -48,6 +48,7 @@ def idle_jobs(fit):
     return [str(one.message) for one in caught if "n_jobs" in str(one.message)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOBS)
 def test_a_fit_uses_several_jobs_or_warns_once(name, started):
     face = Face(*JOBS[name])
@@ -68,9 +69,9 @@ STAGE_WISE = StructBoost(
 )
 TABLES = {
     "early stopping": StructBoostClassifier(max_iter=3, early_stopping=True),
-    "one linear function": StructBoostClassifier(objective="svm", C=1.0, tol=0.3),
+    "one linear function": StructBoostClassifier("svm", C=1.0, tol=0.3),
     "trainer": STAGE_WISE,
-    "serial": StructBoostClassifier(objective="hinge", C=1.0, tol=0.3, engine="serial"),
+    "serial": StructBoostClassifier("hinge", C=1.0, tol=0.3, engine="serial"),
     "an engine": StructBoostClassifier(
         objective="hinge", C=1.0, tol=0.3, engine=Engine("threads", 1)
     ),

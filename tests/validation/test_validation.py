@@ -118,7 +118,6 @@ FURTHER = [
     *(type(formulation_of(name)) for name in FORMULATIONS),
 ]  # fmt: skip
 PARAMETERS = [(make, name) for make in MAKERS for name in RULES if hasattr(make(), name)]
-PARAMETERS = [one for one in PARAMETERS if not (one[0] in OF_OBJECTIVES and one[1] == "max_rounds")]
 PARAMETERS += [(make, name) for make in FURTHER for name in DECLARED if hasattr(make(), name)]
 
 
@@ -180,10 +179,7 @@ BAD_COLUMNS = {
     ),
     "str": (np.where(y > 0, "red", "1"), "'1' in row 0, which is no number"),
     "numbers in text": (np.array(["1", "2.5", None] * 10, dtype=object), r"by \.astype\(float\)"),
-    "object": (
-        np.array([1, "red", None] * 10, dtype=object),
-        "'red' in row 1, which is no number",
-    ),
+    "object": (np.array([1, "red", None] * 10, dtype=object), "'red' in row 1, which is no number"),
     "datetime64": (
         pandas.Timestamp("2020-01-01"),
         "Timestamp.* in row 0, which is no number.* days of dates",
@@ -295,7 +291,7 @@ def test_relevance_that_is_no_numbers_is_refused(kind):
 
 
 def test_relevance_of_any_numbers_or_bool_is_taken():
-    ranker = StructBoostRanker(objective="hinge", C=100.0, max_iter=2)
+    ranker = StructBoostRanker("hinge", C=100.0, max_iter=2)
     expected = ranker.fit(X, y > 0).predict(X)
     assert ranker.score(X, y > 0) > 0.5
     for relevance in (

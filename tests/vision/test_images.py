@@ -88,10 +88,7 @@ def test_masks_of_other_integers_and_pictures_are_accepted():
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        (
-            np.zeros((4, 5, 3), np.uint8),
-            r"masks\[1\] has shape \(4, 5, 3\); give",
-        ),
+        (np.zeros((4, 5, 3), np.uint8), r"masks\[1\] has shape \(4, 5, 3\); give"),
         (np.zeros((4, 5)), r"masks\[1\] is float64; give class indices"),
         (np.full((4, 5), 300), r"masks\[1\] has values from 300 to 300; give class indices 0..254"),
         (np.full((4, 5), -1), r"masks\[1\] has values from -1 to -1"),
