@@ -287,7 +287,7 @@ def check_takes_arguments(
     value: Callable[..., Any], name: str, call: str, *arguments: Any, **named: Any
 ) -> None:
     """Raise TypeError unless ``value`` takes the arguments, shown as ``call`` in the error."""
-    called: Callable[..., Any] = value
+    called = value
     while isinstance(called, functools.partial):
         arguments, named = (*called.args, *arguments), {**called.keywords, **named}
         called = called.func

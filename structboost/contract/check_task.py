@@ -169,7 +169,7 @@ class _Checker:
         probe = self._probe(task, i)
         probe.check_truth()
         sets = [self._random_scores(i, scale) for scale in _SCALES]
-        places: list[int] = []
+        places = []
         for scores in sets:
             first, second = probe.search(scores), probe.search(scores)
             if not deeply_equal(probe.rated(first), probe.rated(second)):

@@ -381,8 +381,8 @@ def stack_parts(kinds: Kinds, parts: Sequence[Any], *, missing: bool = False) ->
     """
     if not len(parts):
         raise TaskError("X is empty: give at least one example.")
-    rows: dict[str, AnyArray] = {}
-    offsets: dict[str, IntArray] = {}
+    rows = {}
+    offsets = {}
     for kind in kinds:
         blocks = [
             _numbers(of_kind(kinds, value, kind, i, "parts"), kind, i)
@@ -561,8 +561,8 @@ class FeatureRows:
     def __init__(self, shapes: Mapping[str, tuple[int, int]]) -> None:
         self.shapes = dict(shapes)
         self._firsts = [0, *accumulate(n * m for n, m in self.shapes.values())]
-        self._places: list[IntArray] = [np.zeros(0, np.int64)]
-        self._values: list[FloatArray] = [np.zeros(0)]
+        self._places = [np.zeros(0, np.int64)]
+        self._values = [np.zeros(0)]
         self._ends = [0]
 
     @property

@@ -580,7 +580,7 @@ def trainer_settings(face: BoostedFace, objective: Objective | None = None) -> d
 
 def facts_of_fit(face: BoostedFace) -> dict[str, Any]:
     """Return what a file holds of a fit beside its model."""
-    facts: dict[str, Any] = {
+    facts = {
         "objective": face.objective_,
         "ending": face.ending_,
         "n_iter": face.n_iter_,

@@ -474,5 +474,5 @@ class MultiBoostClassifier(BoostedClassifier):
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
         is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        formulation: Any = "one_slack" if is_hinge else Exponential(self.solver)
+        formulation = "one_slack" if is_hinge else Exponential(self.solver)
         return self._plain_recipe(formulation, pricing="best", columns_per_channel=1)

@@ -369,7 +369,7 @@ class ColumnEncoding:
 
     def names(self, names: Sequence[str], categories: Mapping[int, Sequence[Any]]) -> list[str]:
         """Return a name for each encoded column, such as ``city=Bonn`` or ``age is missing``."""
-        out: list[str] = []
+        out = []
         for f, n in enumerate(self.n_categories):
             if n >= 0:
                 out += [f"{names[f]}={value}" for value in categories[f]]

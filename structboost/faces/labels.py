@@ -249,7 +249,7 @@ def saved_classes(metadata: Mapping[str, Any]) -> AnyArray:
     labels, dtype = metadata["classes"], np.dtype(metadata["classes_dtype"])
     if dtype.kind not in "biufUO" or dtype.itemsize * len(labels) > _MOST_BYTES_OF_CLASSES:
         raise DamagedFileError(f"its classes are of type {dtype}")
-    classes: AnyArray = np.array(labels, dtype)
+    classes = np.array(labels, dtype)
     if classes.ndim != 1 or not len(classes):
         raise DamagedFileError(f"its classes have shape {classes.shape}")
     return classes
@@ -586,7 +586,7 @@ def _check_lists(y: AnyArray) -> None:
             f"y[{i}] is {shown(y[i])}, and y[0] is {shown(y[0])}; give a list of labels for each "
             "sample, or one label for each."
         )
-    first: Any = None
+    first = None
     for i, labels in enumerate(y):
         for label in labels:
             if not isinstance(label, (str, *_NUMBERS)) or is_missing(label):

@@ -247,8 +247,8 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
         ((kind, member),) = model.members.items()
         weights = weights_of(member, model.kinds[kind])
         self.model_ = model
-        self.coef_: FloatArray = weights[:-1].T
-        self.intercept_: FloatArray = weights[-1]
+        self.coef_ = weights[:-1].T
+        self.intercept_ = weights[-1]
         self.history_ = list(model.metadata["history"])
         self.objective_ = float(model.metadata["objective"])
         self.n_iter_ = len(self.history_)

@@ -236,12 +236,12 @@ def recipe_of(
     linear : dict, optional
         Further parameters of a :class:`structboost.linear.linear_trainer.LinearTrainer`.
     """
-    values: dict[str, Any] = objective.get_params(deep=False)
+    values = objective.get_params(deep=False)
     learners = named_learners(face, objective) if weak_learner is None else weak_learner
     is_default = is_same(face.max_iter, AUTO)
     is_function = objective.fits_linear_function(learners)
     program = "log" if isinstance(objective, LogLoss) else objective.program
-    minimised: Any = values.get("formulation", program or AUTO)
+    minimised = values.get("formulation", program or AUTO)
     name = objective.name
     if isinstance(face.objective, Formulation):
         minimised, name = face.objective, shown(face.objective)

@@ -394,7 +394,7 @@ def _ranking_examples(
     X: AnyArray, y: AnyArray, queries: list[IntArray], of_items: FloatArray
 ) -> tuple[list[AnyArray], list[Any]]:
     """Return inputs and true outputs of queries, with weights if they differ within a query."""
-    outputs: list[Any] = []
+    outputs = []
     for rows in queries:
         w = of_items[rows]
         outputs.append(y[rows] if (w == w[0]).all() else WeightedRelevance(y[rows], w / w.max()))

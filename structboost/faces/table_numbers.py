@@ -155,7 +155,7 @@ def _numbers_of_frame(X: Any, frame: Any, codes: dict[int, FloatArray]) -> AnyAr
     # scikit-learn keeps tables of single precision and of bytes.
     is_uniform = len(dtypes) == 1 and dtypes <= {np.dtype(np.float32), np.dtype(np.uint8)}
     if len(columns) == 1 and (is_uniform or columns[0][0].dtype == np.float64):
-        block: AnyArray = columns[0][0]
+        block = columns[0][0]
         return block
     out = np.empty(frame.shape, dtypes.pop() if is_uniform else np.float64)
     for block, places in columns:

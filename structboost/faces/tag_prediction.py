@@ -44,7 +44,7 @@ def scheme_of_tags(scheme: Any, classes: AnyArray, tags: Sequence[IntArray]) -> 
     if scheme is None:
         return None
     checked_choice(scheme, "scheme", (AUTO, *SCHEMES))
-    names: list[Any] = [*classes.tolist(), None]
+    names = [*classes.tolist(), None]
     if scheme == AUTO:
         if not ChunkTags.is_scheme(classes):
             return None
@@ -135,7 +135,7 @@ def lowered(scores: StackedParts, tag: int, offset: float) -> StackedParts:
     """Lower the scores of one tag in the scores of tokens."""
     if not offset:
         return scores
-    rows: FloatArray = scores.rows["token"].copy()
+    rows = scores.rows["token"].copy()
     rows[:, tag] -= offset
     return StackedParts({**scores.rows, "token": rows}, scores.offsets)
 

@@ -75,7 +75,7 @@ class TokenTable:
             outside = entries.data[~inside], entries.indices[~inside]
             entries = sparse.csr_array((*outside, ends.astype(entries.indptr.dtype)), self.shape)
             entries.has_canonical_format = self.entries.has_canonical_format
-        more: list[tuple[Any, ...]] = []
+        more = []
         for table, rows, of_block in self.blocks:
             at, inside = _places(table, columns)
             if inside.any():

@@ -289,7 +289,7 @@ def tag_indices(
                 f"{shown(first)}; give only strings or only numbers."
             )
         classes = np.array(sorted({flat[k] for k in tagged}))
-    place: dict[Any, int] = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
+    place = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
     indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
     return classes, np.split(indices, np.cumsum(lengths)[:-1])
 

@@ -282,7 +282,7 @@ def _best_places(
 def _discounts(n: int, measure: TopMeasure) -> FloatArray:
     """Compute the value of a unit of gain at each place."""
     is_ndcg = measure.name == "ndcg"
-    discounts: FloatArray = 1.0 / np.log2(np.arange(2.0, n + 2.0)) if is_ndcg else np.ones(n)
+    discounts = 1.0 / np.log2(np.arange(2.0, n + 2.0)) if is_ndcg else np.ones(n)
     if measure.k:
         discounts[measure.k :] = 0.0
     return discounts

@@ -9,7 +9,6 @@ negative one gives a wrong result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -93,7 +92,7 @@ def _cut_by_pymaxflow(
 ) -> BoolArray:
     import maxflow
 
-    graph: Any = maxflow.Graph[float](len(costs), max(len(pairs), 1))
+    graph = maxflow.Graph[float](len(costs), max(len(pairs), 1))
     nodes = graph.add_nodes(len(costs))
     # A node in the sink's part has label 1: then the edge from the source, of capacity E(1), is
     # cut.

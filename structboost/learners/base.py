@@ -500,7 +500,7 @@ def ranked(values: FloatArray, most: int | None = None) -> IntArray:
         # Sorting all would cost more than the search that found the values.
         least = np.partition(values, len(values) - most)[len(values) - most]
         index = np.flatnonzero(values >= least - rounding)
-    order: IntArray = np.argsort(-np.round(values[index] / rounding), kind="stable")[:most]
+    order = np.argsort(-np.round(values[index] / rounding), kind="stable")[:most]
     return index[order]
 
 

@@ -246,10 +246,10 @@ class LinearFunctionFamily(LinearFunctionSearch):
 
     def __init__(self, features: Any, response: Range = (-1.0, 1.0)) -> None:
         super().__init__(Standardisation.of(features, response))
-        self._columns: Any = None
+        self._columns = None
         if sparse.issparse(features):
             self.standardisation.check_signs(features)
-            self._rows: Any = sparse.csr_array(features, dtype=np.float64)
+            self._rows = sparse.csr_array(features, dtype=np.float64)
             self._columns = self._rows.T.tocsr()
         else:
             self._rows = self.standardisation.rows(features)

@@ -289,7 +289,7 @@ class PatchFamily(ListedFamily):
         Returns fewer if there are too few.
         """
         pooling, random_state = self._pooling, self._random_state
-        patches: list[SingleArray] = []
+        patches = []
         images = self._images.reshape(-1, pooling.height, pooling.width)
         for _ in range(_MAX_DRAWS * self._n_candidates):
             image = images[random_state.randint(len(images))]

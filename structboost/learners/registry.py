@@ -283,7 +283,7 @@ def with_categories(weak_learner: Any, categorical: Sequence[int]) -> Any:
 
     Trees do so in their nodes.  Stumps get a second family, of sets.
     """
-    makers: list[Any] = []
+    makers = []
     for member in _listed(weak_learner):
         if _takes(member, "categorical"):
             makers.append(_with(member, categorical=categorical))
@@ -332,7 +332,7 @@ def families_of(
                 f"formulation='one_slack', weak_learner={' or '.join(map(repr, IN_SHARDS))} (or a "
                 "list of them), and a pricing by name; give X as arrays to use others."
             )
-        families: list[Any] = []
+        families = []
         for member in union:
             response = kinds[kind].response
             if stays:

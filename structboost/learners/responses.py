@@ -396,7 +396,7 @@ class SparseResponses(Responses):
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
-        self._stored: Stored = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+        self._stored = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
 
     @classmethod
     def instead_of(cls, held: Responses) -> SparseResponses:

@@ -160,7 +160,7 @@ class LearnerTable(Described, ABC):
         table : LearnerTable
             These learners, in this order.
         """
-        chosen: dict[str, Any] = {
+        chosen = {
             name: array[index] for name, array in self.to_arrays().items() if self._by_learner(name)
         }
         return replace(self, **chosen)  # type: ignore[type-var]

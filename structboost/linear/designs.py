@@ -15,9 +15,7 @@ from structboost._typing import (
     Examples,
     Facts,
     FloatArray,
-    IntArray,
     KindArrays,
-    ShortArray,
     override,
 )
 from structboost.contract.calls import check_nothing_missing, stacked
@@ -111,7 +109,7 @@ class StandardisedDesign(Design):
 
     def _constant(self, values: FloatArray, first: int) -> KindEnsemble:
         """Return one constant function for all channels, since pairs of many tags are very many."""
-        channels: IntArray = np.arange(len(values))
+        channels = np.arange(len(values))
         zeros = np.zeros(len(self.scale.scales))
         return KindEnsemble(
             family="linear",
@@ -297,8 +295,8 @@ class SameColumns:
         order = np.argsort(first)
         place = np.empty(len(order), np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
-        self._groups: ShortArray = place[groups]
-        self.values: FloatArray = np.sqrt(sizes[order].astype(np.float64))
+        self._groups = place[groups]
+        self.values = np.sqrt(sizes[order].astype(np.float64))
         # Of each group one feature is looked at; the others stand at the same parts.
         of_first = np.full(n_features + 1, -1, np.int32)
         of_first[first] = self._groups[first]
@@ -368,7 +366,7 @@ class FoldResult(NamedTuple):
 
 def one_function_each(table: LinearFunctionTable, n_features: int, first: int) -> KindEnsemble:
     """Return one linear function for each channel, with columns from index ``first`` on."""
-    index: IntArray = np.arange(len(table.coefficients))
+    index = np.arange(len(table.coefficients))
     return KindEnsemble(
         family="linear",
         learners=table,

@@ -356,7 +356,7 @@ class Ensemble:
 
     def to_arrays(self) -> tuple[Header, Arrays]:
         """Convert the model to the header and arrays of a model file."""
-        arrays: Arrays = {"weights": self.weights, "stages": self.stages}
+        arrays = {"weights": self.weights, "stages": self.stages}
         kinds = {}
         for kind, member in self.members.items():
             of_kind = self.kinds[kind]
@@ -383,7 +383,7 @@ class Ensemble:
         for kind, entry in header["kinds"].items():
             low, high = (finite_number(end, "response") for end in entry["response"])
             kinds[kind] = PartKind(entry["n_channels"], (low, high))
-            terms: dict[str, Any] = {name: arrays[f"{kind}/{name}"] for name in KindEnsemble.schema}
+            terms = {name: arrays[f"{kind}/{name}"] for name in KindEnsemble.schema}
             members[kind] = KindEnsemble(
                 family=entry["family"],
                 learners=registry.table(entry["family"], below(f"{kind}/learners/", arrays)),

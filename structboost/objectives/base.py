@@ -28,9 +28,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,8 +48,6 @@ from structboost.validation import (
     check_parameters,
     checked_positive,
     checked_regularisation,
-    is_same,
-    shown,
 )
 
 
@@ -488,26 +484,3 @@ def formulation_of(formulation: str | Formulation) -> Formulation:
         return formulation
     chosen: Formulation = FORMULATIONS[formulation]()
     return chosen
-
-
-def without_objective(trainer: Any) -> Any:
-    """Return a trainer that has the parameters of its objective as its own, if it has one.
-
-    TypeError if no formulation minimises its objective.  ValueError if a parameter is given twice.
-    """
-    objective = trainer.objective
-    if objective is None:
-        return trainer
-    names = objective.parameters() if hasattr(objective, "with_parameters") else ()
-    if "formulation" not in names and not getattr(objective, "program", ""):
-        raise TypeError(
-            f"objective is {shown(objective)}; give Hinge(), ExponentialLoss() or L1LogLoss() of "
-            "structboost.objectives, or another one as formulation."
-        )
-    default = partial(getattr, type(trainer))
-    flat = {name: getattr(trainer, name) for name in names}
-    flat = {name: value for name, value in flat.items() if not is_same(value, default(name))}
-    copied = copy(trainer)
-    vars(copied).update(objective.with_parameters(flat).get_params(deep=False), objective=None)
-    copied.formulation = objective.program or copied.formulation
-    return copied

@@ -33,7 +33,7 @@ from structboost.contract.separation import Separation
 from structboost.contract.task import Separates, SeparatesSlacks, Task
 from structboost.errors import TaskError
 from structboost.learners.responses import StoredResponses
-from structboost.learners.terms import KindTerms, Terms
+from structboost.learners.terms import KindTerms
 from structboost.objectives.base import ColumnOracle, Formulation, Problem
 from structboost.objectives.hinge import HingeMaster, OneSlack
 from structboost.runtime.compiled import compiled
@@ -281,12 +281,12 @@ class ColumnScores(Scores):
 
     def __init__(self, oracle: SlackOracle) -> None:
         self.offsets = oracle.offsets
-        self.layouts: list[KindLayout] = []
+        self.layouts = []
         self.n_scores = self.n_weights = 0
         self.features = np.zeros(0), np.zeros(0, np.int64)
         columns = []
         # For each kind: terms channel by channel, where channels begin, responses.
-        self._kinds: list[tuple[Terms, IntArray, AnyArray]] = []
+        self._kinds = []
         for kind, terms in oracle.columns.terms.items():
             n_rows, n_channels = int(self.offsets[kind][-1]), oracle.n_channels[kind]
             layout = KindLayout(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
 from structboost._typing import Facts, PathName, override
 from structboost.learners.registry import members_of
+from structboost.runtime.registry import Registry
 from structboost.validation import is_same, shown
 
 AUTO = "auto"
@@ -285,6 +287,54 @@ class LogLoss(Pairwise):
 OBJECTIVES: dict[str, type[Objective]] = {
     of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)
 }
+
+
+# Trainer of one linear function, which stands on a higher floor.
+TRAINERS = Registry("trainer", {"linear": "structboost.linear.linear_trainer:LinearTrainer"})
+
+
+def trainer_of_objective(trainer: Any) -> Any:
+    """Return a trainer that has the parameters of its objective as its own, if it has one.
+
+    TypeError or ValueError if it does not minimise its objective over its weak learners, or a
+    parameter is given twice.
+    """
+    objective, learners = trainer.objective, trainer.weak_learner
+    if objective is None:
+        return trainer
+    if isinstance(objective, str) and objective in OBJECTIVES:
+        objective = OBJECTIVES[objective]()
+    is_value = isinstance(objective, Objective)
+    is_function = is_value and objective.fits_linear_function(learners)
+    if not is_value or not (is_function or objective.program or hasattr(objective, "formulation")):
+        raise TypeError(
+            f"objective is {shown(objective)} and weak_learner {shown(learners)}; give Hinge(), "
+            "ExponentialLoss(), L1LogLoss() or SVM() of structboost.objectives, LogLoss() with "
+            "weak_learner='linear', or another one as formulation."
+        )
+    default = partial(getattr, type(trainer))
+    flat = {of: getattr(trainer, of) for of in objective.parameters() if hasattr(trainer, of)}
+    flat = {name: value for name, value in flat.items() if not is_same(value, default(name))}
+    objective = objective.with_parameters(flat)
+    if not is_function:
+        copied = copy(trainer)
+        vars(copied).update(objective.get_params(deep=False), objective=None)
+        copied.formulation = objective.program or copied.formulation
+        return copied
+    if not (is_linear(learners) or is_same(learners, default("weak_learner"))):
+        raise ValueError(
+            f"weak_learner is {shown(learners)}, and {objective!r} fits one linear function; leave "
+            "weak_learner out, or write objective=Hinge() to boost weak learners."
+        )
+    return TRAINERS["linear"](
+        trainer.task,
+        C=objective.C,
+        tol=objective.tol,
+        max_epochs=trainer.max_rounds,
+        loss="hinge" if isinstance(objective, SVM) else "log_loss",
+        random_state=trainer.random_state,
+        verbose=trainer.verbose,
+    )
 
 
 def is_linear(weak_learner: Any) -> bool:

@@ -272,7 +272,7 @@ def parts_of_groups(
     order = np.arange(n_groups)
     if random_state is not None:
         order = np.random.default_rng(random_state).permutation(n_groups)
-    parts: IntArray = (order % min(n_parts, n_groups))[ranks]
+    parts = (order % min(n_parts, n_groups))[ranks]
     return parts
 
 
@@ -331,7 +331,7 @@ def cross_fit(
     """
     work = joblib.delayed(fit_on_one_thread)
     models = joblib.Parallel(n_jobs=n_jobs)(work(fit, *rows) for rows in training)
-    predictions: FloatArray | None = None
+    predictions = None
     for fold, model in enumerate(models):
         inside = folds == fold
         with one_blas_thread():

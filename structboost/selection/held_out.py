@@ -209,7 +209,7 @@ def score_by(scoring: Any, held_out: Callable[[Any, Fold], tuple[Any, Any, Any]]
     ValueError, TypeError
         If there is no such scorer.
     """
-    scorer: Any = scoring
+    scorer = scoring
     takes_weights = isinstance(scoring, str)
     if isinstance(scoring, str):
         scorer = structured_scorer(scoring)

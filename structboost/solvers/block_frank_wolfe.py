@@ -539,7 +539,7 @@ class BlockFrankWolfe:
 
     def cached_violations(self, scores: FloatArray) -> FloatArray:
         """Largest violation, at least 0, of a cached cut of each example at the flat ``scores``."""
-        best: FloatArray = cached_violations(tuple(self._cuts), scores)
+        best = cached_violations(tuple(self._cuts), scores)
         return best
 
     def add(self, outputs: FoundOutputs, scores: FloatArray) -> int:

@@ -112,7 +112,7 @@ def _rows(X: Any) -> AnyArray:
     table = as_array(X)
     if table.ndim and (table.dtype.kind in "fiub" or len(table) == 0):
         return table
-    rows: list[FloatArray] = []
+    rows = []
     for i, x in enumerate(X):
         try:
             rows.append(np.asarray(as_array(x), np.float64))  # None is missing

@@ -71,8 +71,8 @@ def labelled_stretches(X: Examples, Y: Examples) -> tuple[list[Any], list[IntArr
     check_sequence(Y, "Y", "give the tags of each sequence")
     if len(X) != len(Y):
         raise TaskError(f"X has {len(X)} sequences and Y {len(Y)}; they must be equally many.")
-    inputs: list[Any] = []
-    outputs: list[IntArray] = []
+    inputs = []
+    outputs = []
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
         check_sequence(_tokens(x), f"X[{i}]", "give (n_tokens, n_features)")
         n_tokens = len(_tokens(x))

@@ -157,7 +157,7 @@ def can_follow(before: Any, after: Any, scheme: str) -> bool:
 
 def forbidden_by_scheme(tags: Sequence[Any], scheme: str) -> list[tuple[Any, Any]]:
     """Return the pairs of tags that a scheme forbids, with None for the start or the end."""
-    ends: list[Any] = [None, *tags]
+    ends = [None, *tags]
     return [
         (a, b)
         for a in ends

@@ -520,7 +520,7 @@ def saved_tree(parents: Any, n_classes: int) -> LabelTree:
 def _leaves_of(hierarchy: LabelHierarchy, classes: Sequence[Hashable]) -> list[int]:
     """Return the node of each class, which must be a leaf."""
     inner = {parent for parent, _ in hierarchy.edges}
-    at: dict[Any, int] = {}
+    at = {}
     for node, label in enumerate(hierarchy.labels):
         if node in inner:
             continue

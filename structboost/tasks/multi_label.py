@@ -90,7 +90,7 @@ class MultiLabelTask(TableTask, Lists, Separates, Validates):
         # Parts of the loss: of labels that are missing, and of those that are too many.
         self._costs = None if costs is None else self._checked_costs(costs) / self.n_labels
         self.pairs = checked_flag(pairs, "pairs")
-        self.sets: IntArray | None = None
+        self.sets = None
         if sets is not None:
             self.sets = np.unique(self._checked_sets(sets, "sets"), axis=0)
         elif pairs and self.n_labels > _MOST_LABELS_IN_PAIRS:

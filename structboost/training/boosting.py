@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from math import inf
 from typing import Any, Self
@@ -16,8 +16,9 @@ from structboost.contract.task import Task
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
-from structboost.objectives.base import FORMULATIONS, Formulation, formulation_of, without_objective
+from structboost.objectives.base import FORMULATIONS, Formulation, formulation_of
 from structboost.objectives.master import saved_temperature
+from structboost.objectives.values import trainer_of_objective
 from structboost.progress import Progress, ProgressBar
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.compiled import one_blas_thread
@@ -94,9 +95,10 @@ class StructBoost(Trainer):
         Algorithm 2 as printed.  ``"exponential"`` minimises the exponential
         loss over all outputs (:class:`structboost.objectives.Exponential`), and ``"log"`` maximises
         the conditional likelihood (:class:`structboost.objectives.ConditionalLikelihood`).
-    objective : Hinge, ExponentialLoss, L1LogLoss or None
+    objective : {"hinge", "svm", "exponential", "l1_log_loss"}, Objective or None
         An objective with parameters of its own, which take the place of those of the trainer, as
-        ``Hinge(C=10)`` of :class:`structboost.objectives.Hinge`.
+        ``Hinge(C=10)`` of :class:`structboost.objectives.Hinge`.  ``SVM()``, and ``LogLoss()`` with
+        ``weak_learner="linear"``, fit one linear function instead of boosting.
     exact : bool or None
         Whether stumps are searched over all distinct thresholds, or over at most 255 per feature.
         None (default) means all, if there are at most 20,000 parts.  The bound of the optimum
@@ -202,6 +204,8 @@ class StructBoost(Trainer):
     verbose: int = 0
     callbacks: Sequence[Callback] | None = None
 
+    boosts = True
+
     temperature_: float | None = field(init=False)
     held_out_loss_: float | None = field(init=False)
     C_path_: list[Record] = field(init=False)
@@ -261,10 +265,18 @@ class StructBoost(Trainer):
             On Ctrl-C later.  The model is that of the last complete round.
         """
         X, Y = by_position(X), by_position(Y)
-        trainer: StructBoost = without_objective(self)
+        trainer = trainer_of_objective(self)
         if trainer is not self:
-            trainer.fit(X, Y, sample_weight, folds=folds, can_split=can_split, score=score)
+            more: dict[str, Any] = {"folds": folds, "score": score}
+            if trainer.boosts:
+                more["can_split"] = can_split
+            elif is_text(trainer.C, AUTO) and folds is None:
+                more["folds"] = random_folds(X, Y, sample_weight, random_state=self.random_state)
+            trainer.fit(X, Y, sample_weight, **more)
             self.__dict__.update(fitted_attributes(trainer))
+            metadata = {"formulation": trainer._objective, **self.model_.metadata}
+            metadata["trainer"] = StructBoost.__name__
+            self.model_ = replace(self.model_, metadata=metadata)
             return self
         if is_text(self.C, AUTO):
             tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
@@ -302,7 +314,10 @@ class StructBoost(Trainer):
             raise ValueError("Cs is empty; give at least one C.")
         if self.checkpoint is not None:
             raise ValueError("checkpoint is for fit(X, Y); leave it None for a path.")
-        trainers = [unfitted_copy(without_objective(self)) for _ in Cs]
+        trainer = trainer_of_objective(self)
+        if not trainer.boosts:
+            raise TypeError("path boosts weak learners; take that of StructuredSVM, or fit each C.")
+        trainers = [unfitted_copy(trainer) for _ in Cs]
         for trainer, C in zip(trainers, Cs, strict=True):
             trainer.C = C
         _fit(trainers, by_position(X), by_position(Y), sample_weight)
@@ -477,8 +492,8 @@ def _fit(trainers: Sequence[StructBoost], X: Examples, Y: Examples, sample_weigh
     about = f"formulation={shown(first.formulation)}"
     warn_of_idle_jobs(first.n_jobs, first.engine, about, shares_work=first._shares_work)
     plan = plan.suited(Cs, X)
-    loop: Loop | None = None
-    empty: list[Loop] = []
+    loop = None
+    empty = []
     with one_blas_thread():
         with ExitStack() as resources:
             for trainer in trainers:

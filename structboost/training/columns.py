@@ -201,7 +201,7 @@ class ColumnRegistry:
 
         DamagedFileError if it is no state of a run on these features.
         """
-        live: list[int] = arrays["live"].tolist()
+        live = arrays["live"].tolist()
         with damaged_content():
             learners = {
                 kind: [family.restored(learner) for learner in header["learners"][kind]]
@@ -217,7 +217,7 @@ class ColumnRegistry:
                 raise DamagedFileError("it has a column twice")
             if max(live, default=-1) >= len(columns):
                 raise DamagedFileError("it uses columns that it does not have")
-        terms: dict[str, Terms] = {}
+        terms = {}
         for kind, of_kind in learners.items():
             if of_kind:
                 self._add_learners(kind, of_kind)

@@ -162,8 +162,8 @@ class _ProcessWorkers(RemoteWorkers):
 
     def __init__(self, sources: Sequence[Any], layout: Layout, n_workers: int) -> None:
         super().__init__(layout, n_workers)
-        self._processes: list[Any] = []
-        self._connections: list[Any] = []
+        self._processes = []
+        self._connections = []
         context = get_context("loky")
         try:
             for _ in self.shards_of:

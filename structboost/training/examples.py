@@ -143,7 +143,7 @@ class BinnedTable:
             If a feature is infinite.
         """
         arrays = iter(batches)
-        first: list[AnyArray] = []
+        first = []
         for array in arrays:
             first.append(array)
             if sum(map(len, first)) >= SAMPLED_ROWS:
@@ -220,7 +220,7 @@ def _write(path: Path, stretches: Iterable[AnyArray], n_rows: int, bins: Thresho
 
 def _mapped_codes(folder: Path, bins: Thresholds) -> AnyArray:
     """Map the codes of a table, of the type and width of its thresholds."""
-    codes: AnyArray = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
+    codes = np.load(folder / _CODES, mmap_mode="r", allow_pickle=False)
     if not isinstance(codes, np.memmap) or codes.ndim != 2 or codes.dtype != code_dtype(bins):
         raise DamagedFileError("its codes are of another type than its thresholds need")
     whole = (folder / _CODES).stat().st_size == codes.offset + codes.nbytes

@@ -138,7 +138,7 @@ class Loop:
             for kind, family in families.items()
             if family.shard_features is not None
         }
-        oracle: ShardedOracle | None = None
+        oracle = None
         if plan.formulation.works_on_shards:
             # Examples of a Dask collection are not in this process.
             if not (hasattr(X, "__dask_graph__") or hasattr(Y, "__dask_graph__")):

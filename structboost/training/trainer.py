@@ -64,6 +64,8 @@ class Trainer(SavedToFile, BaseEstimator):
     ending_: str
     C_: float
 
+    # Whether weak learners are boosted, of which some other trainers fit one.
+    boosts = False
     # How an estimator calls what is minimised; empty for the name of the formulation.
     _objective = ""
     # Whether KeyboardInterrupt takes the place of a model that Ctrl-C left incomplete.

@@ -213,7 +213,7 @@ def test_a_task_of_several_kinds_passes():
 
     class NotADict(Pairs):
         def joint_feature(self, x, y):
-            return np.array(y, dtype=float)[:, None]
+            return np.array(y, float)[:, None]
 
     refused(r"parts\(X\[0\]\) has no entry for kind 'edge'", check_task, NoEdges(), *pairs())
     refused(r"joint_feature\(X\[0\]\) must return a dict", check_task, NotADict(), *pairs())

@@ -27,7 +27,7 @@ class Pairs(Task):
 
     def joint_feature(self, x, y):
         return {
-            "node": np.array(y, dtype=float)[:, None],
+            "node": np.array(y, float)[:, None],
             "edge": np.array([[-float(y[0] != y[1])]]),
         }
 

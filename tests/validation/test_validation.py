@@ -178,8 +178,8 @@ BAD_COLUMNS = {
         "'blue' in row 0, which is no number.* encode it as numbers",
     ),
     "str": (np.where(y > 0, "red", "1"), "'1' in row 0, which is no number"),
-    "numbers in text": (np.array(["1", "2.5", None] * 10, dtype=object), r"by \.astype\(float\)"),
-    "object": (np.array([1, "red", None] * 10, dtype=object), "'red' in row 1, which is no number"),
+    "numbers in text": (np.array(["1", "2.5", None] * 10, object), r"by \.astype\(float\)"),
+    "object": (np.array([1, "red", None] * 10, object), "'red' in row 1, which is no number"),
     "datetime64": (
         pandas.Timestamp("2020-01-01"),
         "Timestamp.* in row 0, which is no number.* days of dates",
