@@ -96,7 +96,9 @@ class TaskError(ValueError):
         self._template, self.sample = template, sample
         if sample is None:
             template = template.replace("X[{sample}]", "x").replace("Y[{sample}]", "y")
-        self.args = (template.replace("{sample}", str(sample)),)
+        else:
+            template = template.replace("{sample}", str(sample))
+        self.args = (template,)
 
 
 class TooManyOutputsError(TaskError):

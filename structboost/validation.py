@@ -147,6 +147,12 @@ def checked_verbose(value: Any, name: str = "verbose") -> int:
     return int(value)
 
 
+def check_patience(value: Any, name: str) -> None:
+    """Raise TypeError or ValueError unless ``value`` is None or a whole number from 1."""
+    if value is not None:
+        checked_whole_number(value, name)
+
+
 def check_flag_or_none(value: Any, name: str) -> None:
     """Raise TypeError unless ``value`` is True, False or None."""
     if value is not None and not isinstance(value, (bool, np.bool_)):
@@ -161,6 +167,7 @@ PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "verbose": checked_verbose,
     "exact": check_flag_or_none,
     "validation_fraction": checked_fraction,
+    "patience": check_patience,
     "window": functools.partial(checked_whole_number, least=0),
     **dict.fromkeys(
         (
@@ -173,8 +180,8 @@ PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("folds", "n_folds"), functools.partial(checked_whole_number, least=2)),
     **dict.fromkeys(
         (
-            "max_rounds", "max_iter", "columns_per_channel", "n_iter_no_change", "patience",
-            "tau_max", "group_rounds", "n_segments", "longest",
+            "max_rounds", "max_iter", "columns_per_channel", "n_iter_no_change", "tau_max",
+            "group_rounds", "n_segments", "longest",
         ),
         checked_whole_number,
     ),
@@ -188,11 +195,15 @@ PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
 def check_parameters(owner: Any, values: Mapping[str, Any]) -> None:
     """Raise TypeError or ValueError if a parameter of ``owner`` is out of its range.
 
-    The default of its class, such as None or ``"auto"``, is in it.
+    The default of its class, such as None or ``"auto"``, is in it.  A parameter that only a class
+    of the user has may mean something else.
     """
+    kind = type(owner)
     for name, check in PARAMETERS.items():
-        if name in values and not is_same(values[name], getattr(type(owner), name, owner)):
-            check(values[name], name)
+        if name in values and not is_same(values[name], getattr(kind, name, owner)):
+            declared = [of for of in kind.__mro__ if name in vars(of)] or [kind]
+            if declared[-1].__module__.startswith("structboost."):
+                check(values[name], name)
 
 
 def checked_text_or_none(value: Any, name: str) -> str | None:

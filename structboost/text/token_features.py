@@ -20,7 +20,7 @@ from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.text.tagged_file import WORD
-from structboost.validation import check_sequence, checked_list, is_text, shown
+from structboost.validation import check_parameters, check_sequence, checked_list, is_text, shown
 
 # Lower bounds of the bins of counts, and of fractions of capitals.
 _COUNTS = np.array([1.0, 2.0, 4.0, 8.0, 32.0])
@@ -272,6 +272,7 @@ class TokenFeatures(  # type: ignore[call-arg]
 
     def _check_parameters(self) -> None:
         """Raise TypeError or ValueError if a parameter is out of its range."""
+        check_parameters(self, self.get_params(deep=False))
         if not is_text(self.columns, AUTO):
             for name in checked_list(self.columns, "columns", "['pos'], or 'auto'"):
                 if not isinstance(name, str):

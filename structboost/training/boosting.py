@@ -42,6 +42,7 @@ from structboost.validation import (
     by_position,
     check_declares,
     check_examples,
+    check_parameters,
     checked_callbacks,
     is_text,
     shown,
@@ -317,6 +318,7 @@ class StructBoost(Trainer):
         trainer = trainer_of_objective(self)
         if not trainer.boosts:
             raise TypeError("path boosts weak learners; take that of StructuredSVM, or fit each C.")
+        check_parameters(trainer, trainer.get_params(deep=False))
         trainers = [unfitted_copy(trainer) for _ in Cs]
         for trainer, C in zip(trainers, Cs, strict=True):
             trainer.C = C

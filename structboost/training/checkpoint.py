@@ -92,8 +92,7 @@ class RunCheckpoint:
         except OSError as error:
             # As with a disk that is full by now: a model is worth more than its checkpoint.
             warn_user(
-                f"The checkpoint {self._path} cannot be written ({error.strerror or error}), so "
-                "training goes on without it; make room, or give another path.",
+                f"The checkpoint {self._path} was not written, and training goes on: {error}",
                 UserWarning,
             )
         self._written = time.monotonic()

@@ -1,6 +1,7 @@
 """Bad parameters and bad input: each error names the argument, the sample and the remedy."""
 
 import re
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -29,6 +30,7 @@ from structboost import (
 from structboost.learners.binning import bin_features
 from structboost.objectives import StageWiseLikelihood, StageWiseRandomField, StageWiseRanking
 from structboost.objectives.base import FORMULATIONS, formulation_of
+from structboost.objectives.hinge import OneSlack
 from structboost.objectives.stage_wise import StageWise
 from structboost.runtime import memory
 from structboost.segmentation.crf import CRFSettings
@@ -132,6 +134,17 @@ def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
     rules = {error: [v for v in RULES[name][error] if v not in unset] for error in RULES[name]}
     assert any(rules.values())
     refuse(call, name, rules)
+
+
+def test_a_path_checks_them_and_a_parameter_of_the_user_may_mean_something_else():
+    refused("tol is -1; give", boosted_trainer(tol=-1).path, X, y, [1.0])
+
+    @dataclass(frozen=True)
+    class Own(OneSlack):
+        window: tuple = ()
+
+    Own(window=(3, 2)).check()
+    StageWiseLikelihood(patience=None).check()
 
 
 def refuse(call, name, refused):
