@@ -144,7 +144,7 @@ EXAMPLES = {
     "maximum_spanning_arborescence": dict(scores=np.eye(3)),
     "min_cut_labels": dict(node_energies=np.eye(2), edges=[[0, 1]], forward=[1.0], backward=[1.0]),
     "semi_markov_viterbi": dict(spans=np.ones((3, 2, 2)), transitions=np.eye(2)),
-    "solve_knapsack": dict(values=[1.0, 2.0], weights=[1.5, 2.0], capacity=[3.0]),
+    "solve_knapsack": {"values": [1.0, 2.0], "weights": [1.5, 2.0], "capacity": [3.0]},
     "sparse_assignment": dict(scores=[1.0], pairs=[[0, 1]], shape=(2, 2)),
     "viterbi": dict(emissions=np.ones((3, 2)), transitions=np.eye(2)),
 }

@@ -6,6 +6,7 @@ import pytest
 from structboost import MulticlassTask, StructBoost
 from structboost.objectives import OneSlack
 from tests.contract.test_lying_tasks import Tags
+from tests.helpers.refusals import refused
 
 FORMULATIONS = {
     "one_slack": {},
@@ -50,3 +51,11 @@ def test_a_fit_ends_at_the_same_optimum_in_any_unit(examples, make, settings, to
         assert last["bound"] / unit <= 5.0 * (1 + 1e-6)
         assert last["primal"] / unit >= 5.0 * (1 - 1e-6)
         assert last["oracle_calls"] < 200
+
+
+@pytest.mark.parametrize("settings", FORMULATIONS.values(), ids=FORMULATIONS)
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e9])
+def test_half_of_the_loss_is_too_little_in_any_unit(examples, unit, settings):
+    task, *data = one_by_one(unit, *examples)
+    task.factor = 0.5
+    refused("is not exact", StructBoost(task, C=20.0, tol=1e-4, **settings).fit, *data)
