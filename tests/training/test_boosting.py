@@ -277,8 +277,6 @@ def test_an_objective_with_parameters_is_the_fit_of_these_parameters():
             assert fitted.C_ == 5.0
         assert given.objective is objective
         refused("C is given twice", StructBoost(task, C=2.0, objective=objective).fit, X, y)
-    for wrong in (LogLoss(), "hinge"):
-        refused(
-            r"objective is .*; give Hinge\(\)", StructBoost(task, C=2.0, objective=wrong).fit, X, y
-        )
+    for wrong in (LogLoss(), "log_loss"):
+        refused(r"objective is .*; give Hinge\(\)", StructBoost(task, objective=wrong).fit, X, y)
     refused("C is None", StructBoost(task).fit, X, y)
