@@ -260,7 +260,7 @@ def recipe_of(
         names = ("C", "tol", "random_state", "verbose")
         of_linear = {name: settings[name] for name in names}
         of_linear["max_epochs"] = settings["max_rounds"]
-        of_linear["loss"] = "hinge" if isinstance(objective, SVM) else "log_loss"
+        of_linear["loss"] = objective.linear_loss
         of_linear |= dict(linear or {})
     elif objective.is_stage_wise:
         choices = StageWise(

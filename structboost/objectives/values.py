@@ -40,6 +40,8 @@ class Objective(BaseEstimator):
     learners: ClassVar[str] = "stump"
     # Formulation of a trainer that minimises it, if there is one and no parameter names it.
     program: ClassVar[str] = ""
+    # Loss of the linear trainer, where one linear function is fitted.
+    linear_loss: ClassVar[str] = ""
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
@@ -93,6 +95,7 @@ class SVM(Objective):
 
     name = "svm"
     learners = "linear"
+    linear_loss = "hinge"
 
     C: float | str = AUTO
     tol: float = 0.01
@@ -265,6 +268,7 @@ class LogLoss(Pairwise):
     """
 
     name = "log_loss"
+    linear_loss = "log_loss"
 
     max_depth: int | str = AUTO
     C: float | str = AUTO
@@ -289,6 +293,17 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 
 
+# Parameters of a trainer that the fit of one linear function reads, or that choose it.
+_OF_FUNCTION = {
+    "task",
+    "objective",
+    "weak_learner",
+    "C",
+    "tol",
+    "max_rounds",
+    "random_state",
+    "verbose",
+}
 # Trainer of one linear function, which stands on a higher floor.
 TRAINERS = Registry("trainer", {"linear": "structboost.linear.linear_trainer:LinearTrainer"})
 
@@ -326,12 +341,18 @@ def trainer_of_objective(trainer: Any) -> Any:
             f"weak_learner is {shown(learners)}, and {objective!r} fits one linear function; leave "
             "weak_learner out, or write objective=Hinge() to boost weak learners."
         )
+    for name, value in trainer.get_params(deep=False).items():
+        if name not in _OF_FUNCTION and not is_same(value, default(name)):
+            raise ValueError(
+                f"{name} is {shown(value)}, which {objective!r} does not read where it fits one "
+                "linear function; leave it out."
+            )
     return TRAINERS["linear"](
         trainer.task,
         C=objective.C,
         tol=objective.tol,
         max_epochs=trainer.max_rounds,
-        loss="hinge" if isinstance(objective, SVM) else "log_loss",
+        loss=objective.linear_loss,
         random_state=trainer.random_state,
         verbose=trainer.verbose,
     )

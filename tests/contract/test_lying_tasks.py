@@ -27,7 +27,7 @@ def wrong(y):
 
 
 class Tags(Task):
-    """Tags of tokens one by one, in any unit, all right; others are wrong in some way."""
+    """Task of tags, in any unit, that is right.  Each subclass is wrong in some way."""
 
     kinds = {"token": PartKind(N_TAGS)}
     unit = weight = factor = 1.0

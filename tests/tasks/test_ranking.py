@@ -57,7 +57,7 @@ def test_searches_of_orders_equal_enumeration(seed, loss):
     assert task.loss(y, output) + gain == pytest.approx(best)
     assert task.separate_slacks([None], [y], stack, 10).losses == separation.losses
     assert task.loss(y, y) == 0
-    # Of ties the mean over all orders, as scikit-learn's NDCG.
+    # Tied scores have the mean loss of all their orders, as in scikit-learn's NDCG.
     assert task.loss(y, tied) == pytest.approx(np.mean(all_lost))
 
 

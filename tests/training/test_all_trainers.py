@@ -55,6 +55,7 @@ def test_an_objective_of_one_linear_function_is_fitted_by_its_trainer(objective,
     model.save(path := tmp_path / "model")
     assert deeply_equal(StructBoost.load(path, TASK).predict(X), model.predict(X))
     refused("path boosts weak learners", model.path, X, Y, [1.0])
+    refused("spread is 0.5, which", model.set_params(spread=0.5).fit, X, Y)
     refused("weak_learner .*'tree'", model.set_params(weak_learner="tree").fit, X, Y)
 
 
