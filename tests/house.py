@@ -17,10 +17,12 @@ import threading
 import tokenize
 import tomllib
 import traceback
+from collections import Counter
 from pathlib import Path
 
+from tests.helpers.source import MODULES, PACKAGE, imported
+
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "structboost"
 LEDGER = Path(__file__).with_name("house.toml")
 PAGES = {"guides": "*.md", "decisions": "decisions.md", "results": "results/**/*.md"}
 LAYOUT = {
@@ -88,10 +90,7 @@ def walk(run):
         nonlocal deepest
         if not ours(frame):
             return None
-        depth, above = 0, frame
-        while above is not None:
-            depth, above = depth + ours(above), above.f_back
-        deepest = max(deepest, depth)
+        deepest = max(deepest, sum(ours(above) for above, _ in traceback.walk_stack(frame)))
         return local
 
     run()  # compiles and imports
@@ -162,22 +161,13 @@ def printed_for_a_wrong_argmax():
 
 def imports():
     """Return the modules of the package that each module imports, types left out."""
-    paths = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in PACKAGE.rglob("*.py")
-    }
     found = {}
-    for name, path in paths.items():
+    for name, path in MODULES.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):  # imports for types are read by no interpreter
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 node.body = []
-        names = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                members = {f"{node.module}.{alias.name}" for alias in node.names}
-                names |= {member if member in paths else node.module for member in members}
-        found[name] = names & set(paths) - {"structboost"}
+        found[name] = imported(tree)
     return found
 
 
@@ -199,9 +189,10 @@ def chains_of_imports():
 
 
 def faces():
-    """Return the most parameters that a face lists, and the most classes of ours behind one.
+    """Return the most parameters that a face lists, the most classes of ours behind one, and the
+    private methods that two of these classes write.
 
-    Further keywords, which belong to the objective, are not among them.
+    Further keywords, which belong to the objective, are not among the parameters.
     """
     import structboost
     from structboost.runtime.called_class import MORE
@@ -209,8 +200,17 @@ def faces():
     found = [getattr(structboost, name) for name in structboost.__all__]
     found = [c for c in found if inspect.isclass(c) and hasattr(c, "set_params")]
     counts = [len(set(inspect.signature(c).parameters) - {MORE}) for c in found]
-    ours = [sum(b.__module__.startswith("structboost") for b in c.__mro__) for c in found]
-    return max(counts), max(ours)
+    ours = [[b for b in c.__mro__ if b.__module__.startswith("structboost")] for c in found]
+    written = Counter(
+        (c.__name__, name)
+        for c, behind in zip(found, ours, strict=True)
+        for b in behind
+        for name, value in vars(b).items()
+        if re.match("_[a-z]", name)
+        and inspect.isfunction(value)
+        and not hasattr(value, "__isabstractmethod__")
+    )
+    return max(counts), max(map(len, ours)), [name for name, n in written.items() if n > 1]
 
 
 def rows():
@@ -228,9 +228,10 @@ def rows():
     longest, needed = chains_of_imports()
     yield "longest chain of imports", longest
     yield "modules that one needs, on average", f"{needed:.1f}"
-    parameters, classes = faces()
+    parameters, classes, twice = faces()
     yield "most parameters of a face", parameters
     yield "most classes of ours in the MRO of a face", classes
+    yield "private methods that two of them write", len(twice)
 
 
 def main():

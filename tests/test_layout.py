@@ -10,7 +10,7 @@ import pytest
 from structboost.learners.pricing import RULES
 from structboost.learners.registry import FAMILIES
 from structboost.objectives.base import FORMULATIONS
-from tests.helpers.source import PACKAGE, tree_of
+from tests.helpers.source import MODULES, PACKAGE, imported, tree_of
 
 ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 # Modules and packages that every package may import.
@@ -19,32 +19,7 @@ LOOP = ("boosting", "plan", "loop", "history")
 PLUG_INS = ("objectives", "learners", "tasks")
 
 
-def name_of(path):
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {name_of(path): path for path in PACKAGE.rglob("*.py")}
-
-
-def imported(tree):
-    """Modules of the package that code imports, inside functions and for types too."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            members = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name if name in MODULES else node.module for name in members}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return names & set(MODULES)
-
-
-# The package itself only collects public names.
-IMPORTS = {
-    name: imported(tree_of(path)) - {"structboost"}
-    for name, path in MODULES.items()
-    if name != "structboost"
-}
+IMPORTS = {name: imported(tree_of(path)) for name, path in MODULES.items() if name != "structboost"}
 
 
 def package_of(module):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -261,7 +262,7 @@ _CHOSEN = (
 # Choices that the text of a fitted estimator names, in its words.
 _IN_WORDS = {
     "learning_rate_": "learning rate", "max_features_": "max_features", "max_depth_": "depth",
-    "category_penalty_": "category_penalty",
+    "category_penalty_": "category_penalty", "outside_offset_": "outside_offset",
 }  # fmt: skip
 # Parameters of the trainer that are those of an estimator, or of its objective.
 _OF_TRAINER = (
@@ -414,9 +415,9 @@ class BoostedFace(BaseEstimator):
     save.__doc__ = LoadedFromFile.save.__doc__
     load.__func__.__doc__ = LoadedFromFile.load.__doc__  # type: ignore[attr-defined]
 
+    @abstractmethod
     def _facts(self) -> dict[str, Any]:
         """Return what a file holds beside the model and the parameters."""
-        raise NotImplementedError
 
     @property
     def learner_(self) -> str:
@@ -451,7 +452,7 @@ class BoostedFace(BaseEstimator):
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
         values = vars(self)
-        choices = [f"{of} {values[name]:.3g}" for name, of in _IN_WORDS.items() if name in values]
+        choices = [f"{of} {values[name]:.3g}" for name, of in _IN_WORDS.items() if values.get(name)]
         if self.temperature_ is not None:
             choices.append(f"temperature {self.temperature_:.3g}")
         minimised = values["minimised_"]

@@ -117,7 +117,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         recipe = self._recipe(seed)
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
-            problem, classes = self._problem_in_place(recipe, seed, X, y, sample_weight)
+            problem, classes = self._problem_in_place(recipe, X, y, sample_weight)
             columns = Columns(int(X.shape[1]))
         else:
             y = label_vector(y)
@@ -131,7 +131,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
                 self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
                 self._keep_link(recipe)
                 return self
-            task = self._task(classes, seed)
+            task = self._task(recipe, classes)
             examples = whole = Examples(X, outputs_of(labels, task), weights, counts=counts)
             held = None
             if self.early_stopping:
@@ -184,7 +184,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             )
 
     def _problem_in_place(
-        self, recipe: Recipe, seed: int, X: Any, y: Any, sample_weight: Any
+        self, recipe: Recipe, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Problem, AnyArray]:
         """Return the problem of a table on disk or of a Dask collection, and the classes."""
         if recipe.choices and not recipe.choices.in_place:
@@ -203,16 +203,20 @@ class BoostedClassifier(ClassifierMixin, TableFace):
                 "or a data frame."
             )
         classes, encode = classes_in_place(y)
-        task = self._task(classes, seed)
+        task = self._task(recipe, classes)
         return Problem(task, Examples(X, encode(y, task), sample_weight), self._folds), classes
 
     @abstractmethod
     @override
     def _recipe(self, seed: int = 0) -> Recipe: ...
 
-    def _task(self, classes: AnyArray, seed: int) -> Task:
+    def _task(self, recipe: Recipe, classes: AnyArray) -> Task:
         """Return the task for these classes."""
-        return classification_task(list(classes), self.taxonomy)
+        return (
+            recipe.task(classes)
+            if recipe.task
+            else classification_task(classes.tolist(), self.taxonomy)
+        )
 
     def _folds(self, examples: Examples) -> list[Fold]:
         X, Y, counts = examples.X, examples.Y, examples.counts

@@ -110,6 +110,7 @@ def _coded_recipe(
     formulation: Formulation,
     pairs: str,
     seed: int,
+    coding: Any,
     *,
     takes_best: bool = False,
     **settings: Any,
@@ -117,8 +118,13 @@ def _coded_recipe(
     """Return a fit whose codes come from the seed, or are the best for each learner.
 
     All its runs have the same codes.  ``pairs`` of the loss are of an example and a wrong output,
-    or a bit.
+    or a bit of the matrix ``coding``.
     """
+
+    def task(classes: AnyArray) -> Task:
+        if pairs == "outputs":
+            return MulticlassTask(len(classes))
+        return CodedTask(coding_matrix(coding, len(classes), np.random.RandomState(seed)))
 
     def rule(task: Any) -> PricingRule:
         if pairs == "bits":
@@ -128,7 +134,7 @@ def _coded_recipe(
         random_state = np.random.RandomState(seed)
         return CodeWord(lambda: random_column(task.n_classes, random_state))
 
-    return face._plain_recipe(
+    recipe = face._plain_recipe(
         formulation,
         rule,
         are_shared=takes_best,
@@ -136,24 +142,25 @@ def _coded_recipe(
         random_state=seed,
         **settings,
     )
+    return replace(recipe, task=task)
 
 
-def _stage_wise_recipe(face: BoostedClassifier, pairs: str, seed: int) -> Recipe:
+def _stage_wise_recipe(
+    face: BoostedClassifier, pairs: str, seed: int, coding: Any = None
+) -> Recipe:
     """Return the fit of an AdaBoost classifier, where nothing is regularised."""
-    return _coded_recipe(face, StageWise(pairs), pairs, seed, C=np.inf, tol=0.0)
+    return _coded_recipe(face, StageWise(pairs), pairs, seed, coding, C=np.inf, tol=0.0)
 
 
-def _corrective_recipe(face: Any, pairs: str, seed: int, codes: str = "random") -> Recipe:
+def _corrective_recipe(
+    face: Any, pairs: str, seed: int, coding: Any = None, codes: str = "random"
+) -> Recipe:
     """Return the fit of a MultiBoost classifier."""
     is_hinge = checked_choice(face.loss, "loss", LOSSES) == "hinge"
     takes_best = checked_choice(codes, "codes", CODE_RULES) == "best"
     formulation = NormBoundedHinge() if is_hinge else NormBounded(pairs)
-    recipe = _coded_recipe(face, formulation, pairs, seed, takes_best=takes_best)
+    recipe = _coded_recipe(face, formulation, pairs, seed, coding, takes_best=takes_best)
     return replace(recipe, choices=BoundedNorm(face.theta, pairs, seed))
-
-
-def _word_task(coding: Any, classes: AnyArray, seed: int) -> CodedTask:
-    return CodedTask(coding_matrix(coding, len(classes), np.random.RandomState(seed)))
 
 
 @dataclass(frozen=True)
@@ -251,11 +258,7 @@ class AdaBoostMOClassifier(BoostedClassifier):
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        return _stage_wise_recipe(self, "bits", seed)
-
-    @override
-    def _task(self, classes: AnyArray, seed: int) -> Task:
-        return _word_task(self.coding, classes, seed)
+        return _stage_wise_recipe(self, "bits", seed, self.coding)
 
 
 @estimator(_Coded)
@@ -281,11 +284,7 @@ class AdaBoostMHClassifier(BoostedClassifier):
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        return _stage_wise_recipe(self, "bits", seed)
-
-    @override
-    def _task(self, classes: AnyArray, seed: int) -> Task:
-        return _word_task("one_vs_all", classes, seed)
+        return _stage_wise_recipe(self, "bits", seed, "one_vs_all")
 
 
 @estimator(_Coded)
@@ -313,10 +312,6 @@ class AdaBoostECCClassifier(BoostedClassifier):
     def _recipe(self, seed: int = 0) -> Recipe:
         return _stage_wise_recipe(self, "outputs", seed)
 
-    @override
-    def _task(self, classes: AnyArray, seed: int) -> Task:
-        return MulticlassTask(len(classes))
-
 
 @estimator(_Bounded, _Coded, _Words)
 class MultiBoostMOClassifier(BoostedClassifier):
@@ -338,11 +333,7 @@ class MultiBoostMOClassifier(BoostedClassifier):
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        return _corrective_recipe(self, "bits", seed)
-
-    @override
-    def _task(self, classes: AnyArray, seed: int) -> Task:
-        return _word_task(self.coding, classes, seed)
+        return _corrective_recipe(self, "bits", seed, self.coding)
 
 
 @estimator(_Bounded, _Coded)
@@ -371,11 +362,7 @@ class MultiBoostECCClassifier(BoostedClassifier):
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        return _corrective_recipe(self, "outputs", seed, self.codes)
-
-    @override
-    def _task(self, classes: AnyArray, seed: int) -> Task:
-        return MulticlassTask(len(classes))
+        return _corrective_recipe(self, "outputs", seed, codes=self.codes)
 
 
 class _Weighted:

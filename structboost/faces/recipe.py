@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import IntArray
+from structboost._typing import AnyArray, IntArray
 from structboost.contract.calls import mean_loss, predictions
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, TaskError, warn_user
@@ -301,6 +301,8 @@ class Recipe:
         one linear function without boosting.
     choices : Choices, optional
         What is chosen before training, beside C.
+    task : callable, optional
+        ``task(classes)`` makes the task of a code, instead of that of the classes themselves.
     """
 
     face: str
@@ -318,6 +320,7 @@ class Recipe:
     shares_learners: bool = False
     linear: Mapping[str, Any] | None = None
     choices: Choices | None = None
+    task: Callable[[AnyArray], Task] | None = None
 
     def of_table(self, directions: tuple[int, ...] | None, categorical: tuple[int, ...]) -> Recipe:
         """Return the fit of a table whose columns have directions, or are split by sets."""

@@ -239,9 +239,9 @@ class TableFace(BoostedFace):
         rows = later_table(self, X)
         return (model.scores(rows) for model in self.model_.staged())
 
+    @abstractmethod
     def _decision(self, scores: FloatArray) -> FloatArray:
         """Convert scores of the model to those of ``decision_function`` by a linear function."""
-        raise NotImplementedError
 
     def contributions(self, X: Any, background: Any = None) -> Contributions:
         """Return the contribution of each feature to each score of an additive model.

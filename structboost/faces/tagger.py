@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
-from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import warn_user
@@ -51,7 +50,7 @@ from structboost.objectives.values import LogLoss, Objective
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches
-from structboost.tasks.chunk_tags import SCHEMES, ChunkTags
+from structboost.tasks.chunk_tags import SCHEMES
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights, group_indices, is_same, shown
 
@@ -359,14 +358,6 @@ class StructBoostTagger(TagPrediction):
         word = "stump" if self.formulation_ else "linear"
         names = self.model_.families.split(", ")
         return ", ".join(dict.fromkeys(word if n == ActiveFeatureFamily.name else n for n in names))
-
-    @override
-    def _summary(self) -> str:
-        check_is_fitted(self)
-        words, offset = super()._summary(), self.outside_offset_
-        if offset or ChunkTags.is_scheme(self.classes_):
-            words += f", outside_offset {offset:.3g}"
-        return words
 
     def _hold_out(
         self, sequences: list[int], groups: IntArray | None
