@@ -452,7 +452,7 @@ class BoostedFace(BaseEstimator):
     def _summary(self) -> str:
         """Describe objective, weak learners, choices and ending of the fit in words."""
         values = vars(self)
-        choices = [f"{of} {values[name]:.3g}" for name, of in _IN_WORDS.items() if values.get(name)]
+        choices = [f"{of} {values[name]:.3g}" for name, of in _IN_WORDS.items() if name in values]
         if self.temperature_ is not None:
             choices.append(f"temperature {self.temperature_:.3g}")
         minimised = values["minimised_"]
