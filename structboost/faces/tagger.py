@@ -49,7 +49,7 @@ from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.objectives.values import LogLoss, Objective
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
-from structboost.tasks.chain import ChainTask, labelled_stretches
+from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
 from structboost.tasks.chunk_tags import SCHEMES
 from structboost.training.boosting import AUTO
 from structboost.validation import checked_choice, checked_weights, group_indices, is_same, shown
@@ -62,6 +62,8 @@ _RUN, _FEWEST_RUNS = 30, 100
 # Rounds that a model of trees keeps, in terms of the round of the least held-out loss, where that
 # ended training (docs/decisions.md).
 _TIMES_THE_BEST = 2
+# A single sequence is cut into so many runs, of which some are held out.
+_RUNS_OF_ONE = 10
 
 
 @estimator(Objectives)
@@ -169,7 +171,8 @@ class StructBoostTagger(TagPrediction):
         groups : array-like, shape (n_sequences,), optional
             Group of each sequence, such as its document, which is held out as a whole where C is
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
-            are held out together to choose C, if there are at least 200.
+            are held out together to choose C, if there are at least 200.  To choose C on one
+            sequence alone, it is cut into ten runs, which are then trained as sequences.
 
         Raises
         ------
@@ -229,7 +232,10 @@ class StructBoostTagger(TagPrediction):
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
-        if of_groups is not None:
+        if chooses_C and not held and len(inputs) == 1:
+            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
+            of_pieces = np.ones(len(inputs))
+        elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])
         has_vectors = len(reader.vector_columns) > 0
         task = ChainTask(len(classes), vectors=has_vectors, forbidden=forbidden)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,23 @@ def labelled_stretches(X: Examples, Y: Examples) -> tuple[list[Any], list[IntArr
             inputs.append(Stretch(_piece(x, first, last), first == 0, last == n_tokens))
             outputs.append(tags[first:last])
     return inputs, outputs
+
+
+def runs_of(x: Any, y: IntArray, n_runs: int) -> tuple[list[Stretch], list[IntArray]]:
+    """Cut a sequence into runs of about equally many tokens, at most as many as it has tokens.
+
+    Parameters
+    ----------
+    x : object
+        Input of :class:`ChainTask`.
+    y : ndarray of int, shape (n_tokens,)
+    n_runs : int
+    """
+    begins, ends = (x.begins, x.ends) if isinstance(x, Stretch) else (True, True)
+    borders = np.linspace(0, len(y), min(n_runs, len(y)) + 1).astype(int).tolist()
+    runs = list(pairwise(borders))
+    inputs = [Stretch(_piece(x, a, b), begins and not a, ends and b == len(y)) for a, b in runs]
+    return inputs, [y[a:b] for a, b in runs]
 
 
 class ChainTask(BatchTask, Decomposes, Lists, Separates, Validates):

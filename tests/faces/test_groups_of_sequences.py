@@ -90,3 +90,12 @@ def test_groups_that_do_not_fit_are_named(settings, groups, message):
     X, y, _ = documents()
     with pytest.raises(ValueError, match=message):
         StructBoostTagger(**settings).fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("objective", ["log_loss", "svm"])
+def test_c_is_chosen_on_runs_of_a_single_sequence_that_need_not_begin_as_it_does(objective):
+    tags = (["B-x"] + ["I-x"] * 5 + ["O"]) * 7
+    X = [[{"word": tag} for tag in tags]]
+    model = StructBoostTagger(objective, scheme="iob2").fit(X, [[*tags[:-1], None]])
+    assert len(model.C_path_) > 1
+    assert model.predict(X) == [tags]
