@@ -51,6 +51,25 @@ class TokenTable:
         numeric += [columns for columns, _, values in self.blocks if _is_odd(values).any()]
         return np.unique(np.concatenate(numeric)).astype(np.int64)
 
+    def uninformative(self) -> IntArray:
+        """Return the features that no token has, or all have with the value 1, such as a bias."""
+        entries, (n_tokens, width) = self.entries, self.shape
+        n_ones = np.bincount(entries.indices[entries.data == 1], minlength=width)
+        n_others = np.bincount(entries.indices[entries.data != 0], minlength=width)
+        for columns, _, values in self.blocks:
+            n_ones[columns] += (values == 1).sum(axis=0)
+            n_others[columns] += (values != 0).sum(axis=0)
+        return np.flatnonzero((n_others == 0) | (n_ones == n_tokens)).astype(np.int64)
+
+    def bare_tokens(self, uninformative: IntArray) -> BoolArray:
+        """Return which tokens have no other features than these."""
+        is_informative = ~_places(self.entries.indices, uninformative)[1] & (self.entries.data != 0)
+        counts = np.diff(np.concatenate(([0], np.cumsum(is_informative)))[self.entries.indptr])
+        for columns, rows, values in self.blocks:
+            inside = _places(columns, uninformative)[1]
+            counts[rows] += (values[:, ~inside] != 0).any(axis=1)
+        return np.asarray(counts == 0)
+
     def parted(self, columns: IntArray) -> tuple[sparse.csr_array, FloatArray]:
         """Return the entries outside of some features, and the table of these features.
 
@@ -250,6 +269,10 @@ class _Reading:
                 self._read_others(block, first, rows, codes)
             indices.append(codes[is_feature])
             counts.append(np.bincount(rows[is_feature], minlength=len(block)))
+        keys = [key for of_name, _ in self._amounts.values() for key in of_name]
+        if len(set(keys)) < len(keys):
+            key = next(key for k, key in enumerate(keys) if key in keys[:k])
+            raise TypeError(f"X has a feature {key!r} and a vector with this number; rename one.")
         blocks = [self._block(*of_name) for of_name in self._amounts.values()]
         columns, ends = np.concatenate(indices), np.cumsum(np.concatenate(counts))
         shape = len(self._tokens), len(self._codes.places)

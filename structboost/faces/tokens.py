@@ -16,6 +16,7 @@ from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags, 
 from structboost.faces.token_names import TokenNames, TokenTable, canonical
 from structboost.files.archive import finite_number, whole_number
 from structboost.learners.feature import active_features
+from structboost.runtime.memory import check_memory
 from structboost.tasks.chain import Stretch
 from structboost.validation import checked_list, first_unusable, shown
 
@@ -39,8 +40,10 @@ class TokenReader:
         with other values than 0 and 1 are columns of vectors beside these rows.
     vector_columns : ndarray of int64, optional
         Indices of the features that are columns of vectors, by default none.
+    uninformative : ndarray of int64, optional
+        Indices of features that no token of training had, or each one, by default none.
     bare : float
-        Fraction of the tokens of training that have no feature.
+        Fraction of the tokens of training that have no other feature.
     """
 
     def __init__(
@@ -50,11 +53,14 @@ class TokenReader:
         *,
         is_active: bool = False,
         vector_columns: IntArray | None = None,
+        uninformative: IntArray | None = None,
         bare: float = 1.0,
     ) -> None:
         self._names = None if names is None else TokenNames(names)
         self.n_features, self.is_active, self.bare = n_features, is_active, bare
-        self.vector_columns = np.zeros(0, np.int64) if vector_columns is None else vector_columns
+        none = np.zeros(0, np.int64)
+        self.vector_columns = none if vector_columns is None else vector_columns
+        self.uninformative = none if uninformative is None else uninformative
 
     def to_plain(self) -> dict[str, Any]:
         """Return the features as plain values of a model file."""
@@ -63,6 +69,7 @@ class TokenReader:
             "n_features": self.n_features,
             "is_active": self.is_active,
             "vector_columns": self.vector_columns.tolist(),
+            "uninformative": self.uninformative.tolist(),
             "bare": self.bare,
         }
 
@@ -78,6 +85,7 @@ class TokenReader:
             width,
             is_active=values["is_active"] is True,
             vector_columns=saved_indices(values["vector_columns"], width),
+            uninformative=saved_indices(values["uninformative"], width),
             bare=finite_number(values["bare"], "fraction of bare tokens"),
         )
 
@@ -110,7 +118,12 @@ class TokenReader:
                 if not len(numeric):
                     return rows
                 return [*zip(rows, np.split(vectors, ends), strict=True)]
-        return np.split(table.whole().toarray() if isinstance(table, TokenTable) else table, ends)
+        if isinstance(table, TokenTable):
+            n_tokens, width = table.shape
+            what = f"A dense table of {n_tokens} tokens and {width} features"
+            check_memory(8 * n_tokens * width, what, "take weak_learner='auto', or fewer features")
+            table = table.whole().toarray()
+        return np.split(table, ends)
 
     def read(self, X: Any) -> tuple[Any, FloatArray | None, IntArray]:
         """Return the rows and the vectors of all tokens, and the number of tokens of each sequence.
@@ -184,23 +197,22 @@ class TokenReader:
                 raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
             else:
                 table = TokenTable(sparse.csr_array((0, self.n_features)))
-        is_bare = np.zeros(0, bool)
-        if isinstance(table, TokenTable):
-            counts = np.diff(table.entries.indptr)
-            for _, rows, values in table.blocks:
-                counts[rows] += (values != 0).any(axis=1)
-            is_bare = counts == 0
+        of_tokens = table if isinstance(table, TokenTable) else TokenTable(sparse.csr_array(table))
         if self.n_features is None:
             if not table.shape[1]:
                 raise ValueError("X has no tokens with features; give at least one.")
-            self.n_features = table.shape[1]
-            self.bare = float(is_bare.mean()) if len(is_bare) else 1.0
-        elif len(is_bare) and self.bare < _RARE and is_bare.mean() >= _NEARLY_ALL:
+            self.n_features, self.uninformative = table.shape[1], of_tokens.uninformative()
+            self.bare = float(of_tokens.bare_tokens(self.uninformative).mean())
+        elif table.shape[0] and self.bare < _RARE:
+            is_bare = of_tokens.bare_tokens(self.uninformative)
+            if is_bare.mean() < _NEARLY_ALL:
+                return table, lengths
             examples = "" if self.names is None else f", such as {shown(self.names[:3])}"
             warn_user(
-                f"{is_bare.sum()} of the {len(is_bare)} tokens of X have no feature that training "
-                f"had, such as {_place(int(is_bare.argmax()), lengths)}.  They get the tags of any "
-                f"token.  Give tokens the names and values that they had in training{examples}.",
+                f"{is_bare.sum()} of the {len(is_bare)} tokens of X have nothing that training "
+                "had, or nothing but what each token had, such as "
+                f"{_place(int(is_bare.argmax()), lengths)}.  They get the tags of any token.  Give "
+                f"tokens the names and values that they had in training{examples}.",
                 UserWarning,
             )
         return table, lengths

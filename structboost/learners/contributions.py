@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from structboost._typing import AnyArray, FloatArray
 from structboost.learners.table import LookupTable, Scorer, SumOfScorers
@@ -46,9 +47,7 @@ class Contributions(NamedTuple):
         return Contributions(self.values - means, self.base + means.sum(axis=0))
 
 
-def contributions_of(
-    scorer: Scorer, rows: AnyArray, background: AnyArray | None = None
-) -> Contributions:
+def contributions_of(scorer: Scorer, rows: Any, background: Any = None) -> Contributions:
     """Contributions to the scores of rows that were checked.
 
     A function of two features is divided between them.  With a background these are its
@@ -57,6 +56,7 @@ def contributions_of(
     each feature gets a half.  TypeError if the scores are not a sum of functions of one or two
     features.
     """
+    rows, background = (of.toarray() if issparse(of) else of for of in (rows, background))
     if isinstance(scorer, SumOfScorers):
         terms = [contributions_of(term, rows, background) for term in scorer.terms]
         values = np.sum([term.values for term in terms], axis=0)

@@ -21,7 +21,7 @@ from structboost._typing import (
 from structboost.contract.calls import check_nothing_missing, stacked
 from structboost.contract.parts import Kinds, PartKind, StackedParts, starts_of
 from structboost.contract.task import Task
-from structboost.errors import TaskError
+from structboost.errors import TaskError, warn_user
 from structboost.learners.feature import ActiveFeatureFamily, ActiveFeatureTable
 from structboost.learners.linear_function import LinearFunctionTable
 from structboost.learners.standardisation import Standardisation
@@ -31,6 +31,8 @@ from structboost.training.history import relative_gap
 # Sum of the variances of dense features beside active ones of the value 1.
 _MOST_VARIANCE = 5.0
 # A random number of 63 bits for each part: sums of equal size are of the same parts.
+# Norm of the means of features over that of their standard deviations that is far from 0.
+_FAR = 5.0
 _LARGEST = 2**62
 
 
@@ -198,6 +200,14 @@ def designs_of(
             table = np.asarray(rows, np.float64)
             none = np.zeros(table.shape[1])
             moments = (table.mean(axis=0), table.std(axis=0)) if len(table) else (none, none)
+            if bias and np.linalg.norm(moments[0]) > _FAR * np.linalg.norm(moments[1]) > 0:
+                warn_user(
+                    "Features lie far from 0 for their standard deviations, and so the constant of "
+                    "the linear function must be large, which is penalised like its other weights. "
+                    "Subtract their means, as sklearn.preprocessing.StandardScaler does, or raise "
+                    "C.",
+                    UserWarning,
+                )
             designs[kind] = PlainDesign(table.shape[1], bias, moments)
     return designs
 

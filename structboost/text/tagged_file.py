@@ -59,8 +59,8 @@ def read_tagged(
     OSError
         If the file cannot be read.
     ValueError
-        If a line has another number of columns than the first one or than ``columns``, or cannot be
-        decoded.  The message names the line.
+        If a line has another number of columns than the first one or than ``columns``, which the
+        message names, there is no column of the tag beside others, or a file is not in UTF-8.
 
     Examples
     --------
@@ -72,7 +72,15 @@ def read_tagged(
     """
     if isinstance(path, str | os.PathLike):
         with open(path, encoding="utf-8-sig") as file:
-            return read_tagged(file, columns=columns, tag=tag, return_documents=return_documents)
+            try:
+                return read_tagged(
+                    file, columns=columns, tag=tag, return_documents=return_documents
+                )
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{os.fspath(path)} is not in UTF-8 ({error}); give open(path, "
+                    "encoding='latin-1'), for example."
+                ) from error
     X: list[list[dict[str, str]]] = []
     y: list[list[str | None]] = []
     documents: list[int] = []
@@ -95,6 +103,11 @@ def read_tagged(
         has_tabs = has_tabs or (not X and not tokens and "\t" in text)
         cells = text.split("\t") if has_tabs else _BLANKS.split(text.strip(" \t"))
         names = names or [WORD, *(f"column_{k}" for k in range(2, len(cells) + 1))]
+        if tag is not None and not (1 < len(names) and -len(names) <= tag < len(names)):
+            raise ValueError(
+                f"tag is {shown(tag)}, and columns are {shown(names)}; give the index of a column "
+                "beside others, or None if there are no tags."
+            )
         if len(cells) != len(names):
             raise ValueError(
                 f"Line {at} is {shown(text)}, with {len(cells)} columns, and columns are "

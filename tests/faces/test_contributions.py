@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 from sklearn.datasets import load_iris
 
 from structboost import (
@@ -99,3 +100,10 @@ def test_an_ensemble_returns_contributions_to_its_channels():
     rows = np.where(X > np.median(X, axis=0), np.arange(4), -1).astype(np.int32)
     active = StructBoost(MulticlassTask(3), weak_learner=ActiveFeatureFamily, **OF_TRAINER)
     refused("exact for", active.fit(rows, Y).model_.contributions, rows)
+
+
+@pytest.mark.parametrize("objective", ["svm", "hinge"])
+def test_sparse_rows_have_the_contributions_of_the_same_array(objective):
+    model = StructBoostClassifier(objective, C=5.0, weak_learner="linear").fit(X, Y)
+    of_array, table = model.contributions(X, X[:9]), csr_array(X)
+    assert_allclose(model.contributions(table, table[:9]).values, of_array.values)

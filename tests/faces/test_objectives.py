@@ -188,6 +188,7 @@ def test_weak_learners_change_parameters_but_not_the_objective(face):
         refused(message, face(weak_learner="stump", **{name: OTHERS[name]}).fit, *DATA[face])
     model = face(weak_learner="stump", learning_rate=0.3, max_iter=3).fit(*DATA[face])
     assert model._summary().startswith(f"minimised {objective} over stump")
+    assert model.history_[0]["columns"] == sum(k.n_channels for k in model.model_.kinds.values())
     refused(
         "weak_learner is 'stump', and objective='svm' fits one",
         face(objective="svm", weak_learner="stump").fit,

@@ -62,6 +62,11 @@ def test_numbers_in_another_form_than_in_training_are_refused(learned, value, co
     )
 
 
+def test_a_name_of_a_number_of_a_vector_is_refused():
+    tokens = [[{"v": np.ones(2), "v[0]": 2.0}]]
+    refused(r"a feature 'v\[0\]' and a vector with this number", TokenNames().learn, tokens)
+
+
 @pytest.mark.slow
 def test_tokens_of_many_layouts_are_read_as_each_alone():
     rng = np.random.default_rng(0)

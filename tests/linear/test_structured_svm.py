@@ -248,6 +248,12 @@ def test_a_kind_without_parts_is_no_source_of_warnings():
     assert svm.score(X, Y) == 0.0  # minus the loss
 
 
+def test_features_far_from_0_are_warned_of():
+    X, Y = default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    with pytest.warns(UserWarning, match="Features lie far from 0 .*StandardScaler"):
+        StructuredSVM(MulticlassTask(2), C=10.0).fit(X + 20.0, Y)
+
+
 # -- indices of active features -----------------------------------------------------------------
 
 
