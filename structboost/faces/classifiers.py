@@ -212,11 +212,9 @@ class BoostedClassifier(ClassifierMixin, TableFace):
 
     def _task(self, recipe: Recipe, classes: AnyArray) -> Task:
         """Return the task for these classes."""
-        return (
-            recipe.task(classes)
-            if recipe.task
-            else classification_task(classes.tolist(), self.taxonomy)
-        )
+        if recipe.task:
+            return recipe.task(classes)
+        return classification_task(classes.tolist(), self.taxonomy)
 
     def _folds(self, examples: Examples) -> list[Fold]:
         X, Y, counts = examples.X, examples.Y, examples.counts

@@ -62,8 +62,6 @@ _RUN, _FEWEST_RUNS = 30, 100
 # Rounds that a model of trees keeps, in terms of the round of the least held-out loss, where that
 # ended training (docs/decisions.md).
 _TIMES_THE_BEST = 2
-# A single sequence is cut into so many runs, of which some are held out.
-_RUNS_OF_ONE = 10
 
 
 @estimator(Objectives)
@@ -233,7 +231,7 @@ class StructBoostTagger(TagPrediction):
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
         if chooses_C and not held and len(inputs) == 1:
-            inputs, outputs = runs_of(inputs[0], outputs[0], _RUNS_OF_ONE)
+            inputs, outputs = runs_of(inputs[0], outputs[0])
             of_pieces = np.ones(len(inputs))
         elif of_groups is not None:
             of_groups = np.repeat(of_groups[training], [_n_pieces(tags[i]) for i in training])

@@ -53,13 +53,10 @@ class TokenTable:
 
     def uninformative(self) -> IntArray:
         """Return the features that no token has, or all have with the value 1, such as a bias."""
-        entries, (n_tokens, width) = self.entries, self.shape
+        n_tokens, width = (entries := self.whole()).shape
         n_ones = np.bincount(entries.indices[entries.data == 1], minlength=width)
-        n_others = np.bincount(entries.indices[entries.data != 0], minlength=width)
-        for columns, _, values in self.blocks:
-            n_ones[columns] += (values == 1).sum(axis=0)
-            n_others[columns] += (values != 0).sum(axis=0)
-        return np.flatnonzero((n_others == 0) | (n_ones == n_tokens)).astype(np.int64)
+        counts = np.bincount(entries.indices, minlength=width)
+        return np.flatnonzero((counts == 0) | (n_ones == n_tokens)).astype(np.int64)
 
     def bare_tokens(self, uninformative: IntArray) -> BoolArray:
         """Return which tokens have no other features than these."""
@@ -271,7 +268,7 @@ class _Reading:
             counts.append(np.bincount(rows[is_feature], minlength=len(block)))
         keys = [key for of_name, _ in self._amounts.values() for key in of_name]
         if len(set(keys)) < len(keys):
-            key = next(key for k, key in enumerate(keys) if key in keys[:k])
+            key = max(keys, key=keys.count)
             raise TypeError(f"X has a feature {key!r} and a vector with this number; rename one.")
         blocks = [self._block(*of_name) for of_name in self._amounts.values()]
         columns, ends = np.concatenate(indices), np.cumsum(np.concatenate(counts))

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from structboost._typing import AnyArray, FloatArray, IntArray, override
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, override
 from structboost.errors import warn_user
 from structboost.faces.base import saved_indices, saved_names
 from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags, numbers_of
@@ -197,14 +197,17 @@ class TokenReader:
                 raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
             else:
                 table = TokenTable(sparse.csr_array((0, self.n_features)))
-        of_tokens = table if isinstance(table, TokenTable) else TokenTable(sparse.csr_array(table))
         if self.n_features is None:
             if not table.shape[1]:
                 raise ValueError("X has no tokens with features; give at least one.")
-            self.n_features, self.uninformative = table.shape[1], of_tokens.uninformative()
-            self.bare = float(of_tokens.bare_tokens(self.uninformative).mean())
+            entries = table
+            if not isinstance(table, TokenTable):
+                entries = TokenTable(sparse.csr_array(table))
+            self.n_features, self.uninformative = table.shape[1], entries.uninformative()
+            is_bare = _bare_tokens(table, self.uninformative)
+            self.bare = float(is_bare.mean()) if len(is_bare) else 1.0
         elif table.shape[0] and self.bare < _RARE:
-            is_bare = of_tokens.bare_tokens(self.uninformative)
+            is_bare = _bare_tokens(table, self.uninformative)
             if is_bare.mean() < _NEARLY_ALL:
                 return table, lengths
             examples = "" if self.names is None else f", such as {shown(self.names[:3])}"
@@ -246,6 +249,13 @@ class TokenReader:
                 "sequence out."
             )
         return table, lengths
+
+
+def _bare_tokens(table: Any, uninformative: IntArray) -> BoolArray:
+    """Return which tokens have no other features than these."""
+    if isinstance(table, TokenTable):
+        return table.bare_tokens(uninformative)
+    return np.asarray(~np.delete(table, uninformative, axis=1).any(axis=1))
 
 
 class RowsReader(TokenReader):

@@ -25,6 +25,9 @@ from structboost.validation import (
     shown,
 )
 
+# A single sequence is cut into so many runs, of which some are held out.
+_N_RUNS = 10
+
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
@@ -91,18 +94,17 @@ def labelled_stretches(X: Examples, Y: Examples) -> tuple[list[Any], list[IntArr
     return inputs, outputs
 
 
-def runs_of(x: Any, y: IntArray, n_runs: int) -> tuple[list[Stretch], list[IntArray]]:
-    """Cut a sequence into runs of about equally many tokens, at most as many as it has tokens.
+def runs_of(x: Any, y: IntArray) -> tuple[list[Stretch], list[IntArray]]:
+    """Cut a sequence into ten runs of about equally many tokens, or into its tokens.
 
     Parameters
     ----------
     x : object
         Input of :class:`ChainTask`.
     y : ndarray of int, shape (n_tokens,)
-    n_runs : int
     """
     begins, ends = (x.begins, x.ends) if isinstance(x, Stretch) else (True, True)
-    borders = np.linspace(0, len(y), min(n_runs, len(y)) + 1).astype(int).tolist()
+    borders = np.linspace(0, len(y), min(_N_RUNS, len(y)) + 1).astype(int).tolist()
     runs = list(pairwise(borders))
     inputs = [Stretch(_piece(x, a, b), begins and not a, ends and b == len(y)) for a, b in runs]
     return inputs, [y[a:b] for a, b in runs]
