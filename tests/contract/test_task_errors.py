@@ -135,9 +135,8 @@ def test_a_result_that_is_not_an_array_names_the_example():
         ChainTask().parts(np.ones((3, 2))),
         {"token": [[1.0], [1.0, 2.0]], "link": np.ones((1, 2))},
     ]
-    with pytest.raises(ValueError, match="inhomogeneous") as caught:
-        stack_parts(kinds, parts)
-    assert caught.value.__notes__ == ["Raised by the task's parts for example 1, X[1]."]
+    error = refused("inhomogeneous", stack_parts, kinds, parts)
+    assert error.__notes__ == ["Raised by the task's parts for example 1, X[1]."]
 
 
 @pytest.mark.parametrize(

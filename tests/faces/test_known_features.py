@@ -48,7 +48,9 @@ STRANGE = {
         dicts(lambda k: {"bias": 1.0, "c": str(k)}), dicts(lambda k: {"bias": 1.0, "d": str(k)})
     ),
     "another vocabulary": (tables(LETTERS), tables(LETTERS + 4)),
-    "other columns of arrays": (np.split(EYE[LETTERS], 30), np.split(EYE[LETTERS + 4], 30)),
+    "other columns of arrays": (
+        np.split(EYE[LETTERS].astype(object), 30), np.split(EYE[LETTERS + 4], 30)
+    ),
     "zeros": (tables(LETTERS), [0 * table for table in tables(LETTERS)]),
 }  # fmt: skip
 

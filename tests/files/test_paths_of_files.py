@@ -4,7 +4,6 @@ import errno
 import os
 import socket
 import stat
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -27,9 +26,6 @@ from tests.battery.checked_face import Face
 from tests.battery.table_of_faces import all_faces
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes, links and modes of POSIX")
-NO_ROOT = pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() == 0, reason="root may write everything"
-)
 X = np.random.default_rng(0).normal(size=(40, 2))
 Y = (X[:, 0] > 0).astype(int)
 

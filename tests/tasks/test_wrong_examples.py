@@ -97,3 +97,10 @@ def test_inputs_of_another_width_than_in_training_are_named(fitted):
     wide = [np.ones((4, 5)) for _ in range(3)]
     refused(r"parts of X\[0\] .* trained on 2 features", fitted["chain"].predict, wide)
     refused(r"X\[1\]\) gave shape \(4, 5\)", fitted["chain"].predict, [np.ones((4, 2)), *wide])
+
+
+def test_another_box_has_no_joint_feature():
+    task, X, _, wrong = PROBLEMS["boxes"]
+    for case in ("out of range", "below", "another box"):
+        with pytest.raises(TaskError, match="not among"):
+            task.joint_feature(X[0], wrong[case])

@@ -38,7 +38,7 @@ from structboost.segmentation.segmenter import Segmenter
 from structboost.segmentation.unaries import UnarySettings
 from structboost.text.token_features import TokenFeatures
 from structboost.text.two_stage_tagger import TwoStageTagger
-from structboost.validation import checked_example_weights, shown
+from structboost.validation import checked_example_weights, checked_whole_number, shown
 from tests.helpers.choose import Choose
 from tests.helpers.refusals import refused
 
@@ -138,6 +138,7 @@ def test_parameter_out_of_range_raises_an_error_that_names_it(make, name):
 
 def test_a_path_checks_them_and_a_parameter_of_the_user_may_mean_something_else():
     refused("tol is -1; give", boosted_trainer(tol=-1).path, X, y, [1.0])
+    refused("k is 9; give a whole number from 1 to 5", checked_whole_number, 9, "k", 5)
 
     @dataclass(frozen=True)
     class Own(OneSlack):
