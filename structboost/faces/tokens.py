@@ -121,7 +121,7 @@ class TokenReader:
         if isinstance(table, TokenTable):
             n_tokens, width = table.shape
             what = f"A dense table of {n_tokens} tokens and {width} features"
-            check_memory(8 * n_tokens * width, what, "take weak_learner='auto', or fewer features")
+            check_memory(8 * n_tokens * width, what, "give fewer features")
             table = table.whole().toarray()
         return np.split(table, ends)
 

@@ -30,9 +30,9 @@ from structboost.training.history import relative_gap
 
 # Sum of the variances of dense features beside active ones of the value 1.
 _MOST_VARIANCE = 5.0
-# A random number of 63 bits for each part: sums of equal size are of the same parts.
 # Norm of the means of features over that of their standard deviations that is far from 0.
 _FAR = 5.0
+# A random number of 63 bits for each part: sums of equal size are of the same parts.
 _LARGEST = 2**62
 
 

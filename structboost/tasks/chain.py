@@ -102,6 +102,11 @@ def runs_of(x: Any, y: IntArray) -> tuple[list[Stretch], list[IntArray]]:
     x : object
         Input of :class:`ChainTask`.
     y : ndarray of int, shape (n_tokens,)
+
+    Returns
+    -------
+    X : list of Stretch
+    Y : list of ndarray of int
     """
     begins, ends = (x.begins, x.ends) if isinstance(x, Stretch) else (True, True)
     borders = np.linspace(0, len(y), min(_N_RUNS, len(y)) + 1).astype(int).tolist()

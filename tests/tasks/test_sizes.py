@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from structboost import (
     AdaBoostECCClassifier,
@@ -15,6 +16,7 @@ from structboost import (
     SegmentTask,
     StructBoost,
     StructBoostClassifier,
+    StructBoostTagger,
     StructuredSVM,
     TaxonomyTask,
 )
@@ -24,6 +26,7 @@ from structboost.tasks import CodedTask
 MANY = 20_000
 WORDS = np.ones((MANY, 2), np.int8)
 X = np.zeros((4, 1))
+WIDE = csr_array(([1.5], ([0], [0])), (40, 10**7))
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +48,10 @@ def small_machine(monkeypatch):
         (
             lambda: StructBoost(MultiLabelTask(10**10), C=1).fit(X, [[]] * 4),
             r"4 parts on the 10000000000 channels of kind 'x' take 320 GB",
+        ),
+        (
+            lambda: StructBoostTagger(weak_learner="tree").fit([WIDE] * 2, [["a", "b"] * 20] * 2),
+            "A dense table of 80 tokens and 10000000 features take .*fewer features",
         ),
     ],
 )
