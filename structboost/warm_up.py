@@ -16,7 +16,16 @@ import joblib
 import numpy as np
 from scipy.sparse import csr_array
 
-from structboost import MulticlassTask, StructBoost, faces
+from structboost import (
+    GraphTask,
+    HierarchicalMultiLabelTask,
+    MulticlassTask,
+    RankingTask,
+    SegmentTask,
+    SpanningTreeTask,
+    StructBoost,
+    faces,
+)
 from structboost.decisions import Knapsack
 from structboost.errors import InterruptedFitWarning
 from structboost.learners.feature import active_features
@@ -25,11 +34,14 @@ from structboost.objectives.base import FORMULATIONS
 from structboost.progress import ProgressLine
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.registry import EXTRAS, is_installed
+from structboost.tasks import GraphInput
 
 _rng = np.random.default_rng(0)
 _X = _rng.normal(size=(60, 3))
 _CLASSES = _rng.permutation(np.arange(60) % 3)
-_TAGS = [labels.astype(str).tolist() for labels in np.split(_CLASSES, 20)]
+_LABELS = np.split(_CLASSES, 20)
+_TAGS = [labels.astype(str).tolist() for labels in _LABELS]
+_DICTS = [[{"word": word, "length": 1.0} for word in words] for words in _TAGS]
 # Training data of an estimator, where it is not one class per row.
 _DATA = {
     "StructBoostTagger": (np.split(_X, 20), _TAGS),
@@ -40,6 +52,23 @@ _FIRST_ARGUMENT = {
     "PredictThenOptimize": (Knapsack([1.0, 2.0, 3.0], 3.0),),
     "CrossFitted": (faces.StructuredSVMClassifier(),),
 }
+_ROWS = np.split(_X, 20)
+# Tasks that no estimator has, with a formulation and examples.
+_TASKS: dict[str, tuple[Any, str, Any, Any]] = {
+    "graphs": (
+        GraphTask(3), "log", [GraphInput(x, np.array([[0, 1], [1, 2]])) for x in _ROWS], _LABELS
+    ),
+    "hierarchies": (
+        HierarchicalMultiLabelTask(3, [(0, 1), (1, 2)]), "log", _X, np.tri(3)[_CLASSES]
+    ),
+    "orders": (RankingTask("ndcg"), "one_slack", _ROWS, _LABELS),
+    "segments": (
+        SegmentTask(3, 3), "one_slack", _ROWS, [[(0, 3, labels[0])] for labels in _LABELS]
+    ),
+    "trees": (
+        SpanningTreeTask(), "log", [x[:, None] - x for x in _ROWS], [[-1, 0, 1]] * len(_ROWS)
+    ),
+}  # fmt: skip
 
 
 def steps() -> dict[str, Callable[[], object]]:
@@ -69,6 +98,12 @@ def steps() -> dict[str, Callable[[], object]]:
     for formulation in FORMULATIONS:
         trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=5, formulation=formulation)
         models[f"formulation={formulation!r}"] = trainer, _X, _CLASSES
+    for name, (task, formulation, X, Y) in _TASKS.items():
+        trainer = StructBoost(task, C=10.0, max_rounds=5, formulation=formulation)
+        models[name] = trainer, X, Y
+    for objective in ("log_loss", "l1_log_loss"):
+        tagger: Any = faces.StructBoostTagger(objective, C=10.0, max_iter=5)
+        models[f"dicts, {objective!r}"] = tagger, _DICTS, _TAGS
     actions: dict[str, Callable[[], object]] = {
         **{name: partial(_face, name) for name in dir(faces)},
         **{name: partial(_fit, *model) for name, model in models.items()},
@@ -130,8 +165,13 @@ def _face(name: str) -> None:
 
 def _fit(estimator: Any, X: Any, Y: Any) -> None:
     estimator.fit(X, Y)
-    if hasattr(estimator, "predict"):
-        estimator.predict(X)
+    if not hasattr(estimator, "predict"):
+        return
+    # Few rows and single precision have code of their own.
+    for rows in (X, X[:1]):
+        estimator.predict(rows)
+        if isinstance(rows, np.ndarray):
+            estimator.predict(rows.astype(np.float32))
 
 
 def _tracker() -> None:

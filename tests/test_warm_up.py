@@ -7,42 +7,62 @@ from functools import partial
 import numpy as np
 import pytest
 from numba.core import event
-from sklearn.datasets import load_iris
+from sklearn.base import clone
 
-from structboost import (
-    StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
-    StructBoostRanker,
-    StructBoostTagger,
-    warm_up,
-)
+from structboost import StructBoost, StructBoostClassifier, StructuredSVM, warm_up
 from structboost.cli import main
 from structboost.errors import InterruptedFitWarning
+from tests.battery.examples_of_tables import Classes
+from tests.battery.examples_of_tasks import Examples, TaskExamples, first, read_only
+from tests.battery.table_of_faces import FACES
+from tests.helpers.task_problems import task_problems
+
+
+def fits():
+    """Iterate over name, estimator, kind and examples of all faces and of more of their forms."""
+    hinge = partial(StructBoostClassifier, "hinge")
+    more = {
+        "linear functions and stumps": hinge(C=1, weak_learner=["linear", "stump"], max_iter=5),
+        "categories": StructBoostClassifier(categorical_features=[0], max_iter=5),
+        "a coarse path": hinge(C=100, tol=0.01, spread=0.02, max_iter=30),
+    }
+    faces = FACES | {name: (estimator, Classes()) for name, estimator in more.items()}
+    for name, (estimator, kind, *_) in faces.items():
+        yield name, clone(estimator), kind, kind.draw(np.random.default_rng(0))
+    problems = task_problems()
+    del problems["boxes"]  # They are those of the tracker, which has code of its own.
+    for name, (task, X, Y, _) in problems.items():
+        for trainer in (
+            StructBoost(task, C=5.0, tol=0.1, max_rounds=3),
+            StructuredSVM(task, C=5.0, tol=0.1, max_epochs=8),
+        ):
+            yield f"{type(trainer).__name__}, {name}", trainer, TaskExamples(X, Y), Examples(X, Y)
+
+
+def forms(X):
+    """Iterate over inputs in the types that users have, and over few of them."""
+    yield from (X, first(X, 2))
+    if isinstance(X, np.ndarray):
+        yield from (X.astype(np.float32), X[:1].astype(np.float32), read_only(X), read_only(X[:1]))
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_nothing_is_compiled_after_it(capsys):
     assert main(["warmup"]) == 0
     n_steps = len(warm_up.steps())
     assert f"compiled for {n_steps}/{n_steps}" in capsys.readouterr().err
-    X, y = load_iris(return_X_y=True)
-    many = np.random.default_rng(1).normal(size=(800, 2))
-    hinge = partial(StructBoostClassifier, "hinge")
-    with event.install_recorder("numba:compile") as recorded:
-        for model, inputs, outputs in (
-            (StructBoostClassifier(), X, y),
-            (StructBoostClassifier(categorical_features=[0]), X // 1, y),
-            (StructBoostClassifier(monotonic_cst=[1, 0, 0, -1]), X, y > 0),
-            (hinge(C=100, tol=0.01, spread=0.02, max_iter=30), X, y),
-            (hinge(C=1, weak_learner=["linear", "stump"]), X, y),
-            (hinge(C=100, max_iter=3), many, many[:, 0] > many[:, 1]),
-            (StructBoostRanker("hinge", C=10, max_iter=10), X, y),
-            (StructBoostRanker(max_iter=10), X, y),
-            (StructBoostTagger(max_iter=5), [X[:9], X[50:]], [y[:9], y[50:]]),
-            (StructBoostMultiLabelClassifier(loss="f1", max_iter=5), X, X > 3),
-        ):
-            model.fit(inputs, outputs).predict(inputs)
-    compiled = {new.data["dispatcher"].py_func.__qualname__ for _, new in recorded.buffer}
+    compiled = {}
+    for name, estimator, kind, examples in fits():
+        with event.install_recorder("numba:compile") as recorded:
+            estimator.fit(examples.X, examples.y, **examples.more)
+            for method in {"predict", "predict_proba", "transform"} & set(dir(estimator)):
+                for rows in forms(examples.X):
+                    kind.ask(getattr(estimator, method), rows)
+        if recorded.buffer:
+            compiled[name] = {
+                new.data["dispatcher"].py_func.__qualname__ for _, new in recorded.buffer
+            }
     assert not compiled
 
 

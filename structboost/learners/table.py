@@ -255,9 +255,14 @@ def shares_of_coefficients(coefficients: FloatArray) -> FloatArray:
 
 
 def comparable(rows: AnyArray) -> AnyArray:
-    """Convert rows to a contiguous float32, float64 or uint8 array for compiled scorers."""
+    """Convert rows to a contiguous float32, float64 or uint8 array for compiled scorers.
+
+    It is read-only, as some tables of users are, so that scorers are compiled for one form of it.
+    """
     is_native = rows.dtype in (np.float32, np.float64, np.uint8)
-    return np.ascontiguousarray(rows, rows.dtype if is_native else np.float64)
+    out = np.ascontiguousarray(rows, rows.dtype if is_native else np.float64).view()
+    out.flags.writeable = False
+    return out
 
 
 # Entries of sparse rows that are made dense at a time: 32 megabytes.
