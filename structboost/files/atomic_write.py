@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from structboost._typing import PathName
+from structboost.errors import usable
 from structboost.validation import shown
+
+# What a command calls its standard output, as an argument that names a file.
+STANDARD_OUTPUT = Path("-")
 
 
 def checked_path(path: Any, name: str = "path") -> Path:
@@ -95,7 +100,8 @@ def regular_file(path: Any, what: str, error: type[Exception]) -> Path:
     if os.path.isfile(checked):
         return checked
     if not os.path.exists(checked):
-        raise FileNotFoundError(f"There is no {what} {path}.")
+        where = ": it is a link that leads nowhere" * os.path.islink(checked)
+        raise FileNotFoundError(f"There is no {what} {path}{where}.")
     kind = "a folder" if os.path.isdir(checked) else "a pipe, a device or the like"
     raise error(f"{path} is {kind}; give the path of a {what}.")
 
@@ -147,9 +153,13 @@ def write_whole(path: PathName, content: bytes) -> None:
         file.write(content)
 
 
-def write_json(path: PathName, record: Any) -> None:
-    """Write a record of plain values as a file of JSON, whole or not at all."""
-    write_whole(path, (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+def write_json(path: Path, record: Any) -> None:
+    """Write a record of plain values as a file of JSON, or to standard output."""
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    if path == STANDARD_OUTPUT:
+        usable(sys.stdout).write(text)
+    else:
+        write_whole(path, text.encode())
 
 
 def _neighbour(target: Path) -> Path:
@@ -180,12 +190,12 @@ class OutputError(ValueError):
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path] = ()) -> None:
     """Raise OutputError unless every output can be written and overwrites no input or other output.
 
-    The keys are the names of the outputs in errors, and None is skipped.  Links and other spellings
-    of a path are followed.
+    The keys are the names of the outputs in errors.  None is skipped, and so is standard output,
+    for what :func:`write_json` writes.  Links and other spellings of a path are followed.
     """
     taken: dict[_Identity, str] = {}
     for name, path in outputs.items():
-        if path is None:
+        if path is None or (name, path) == ("--json", STANDARD_OUTPUT):
             continue
         check_writable(path, name)
         other = taken.setdefault(_identity(path), name)

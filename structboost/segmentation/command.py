@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from argparse import Namespace
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ _FILES = {
     "model": "file of the model",
     "split": "lines 'ID train' or 'ID test': take that part",
     "classes": "lines 'INDEX NAME'",
-    "json": "where the scores go: IoU of each class, of each image, and the confusion matrix",
+    "json": "where the scores go (- is standard output): IoU of each class, of each image, and the "
+    "confusion matrix",
 }
 _MASKS = (
     "pictures of indices (255 is void), of two values or with a palette; LabelMe's files; or one "
@@ -235,7 +237,7 @@ def _check_targets(files: list[Path], options: Namespace) -> None:
     for path in files:
         for target in _targets(path, options):
             other = image_of.setdefault(target, path)
-            if other.resolve() != path.resolve():
+            if os.path.realpath(other) != os.path.realpath(path):
                 raise OutputError(
                     f"{other} and {path} would both be written to {target.name}; rename one."
                 )

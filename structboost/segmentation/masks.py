@@ -14,7 +14,7 @@ import numpy as np
 from skimage.draw import polygon
 
 from structboost._typing import BoolArray, PathName
-from structboost.files.atomic_write import checked_path
+from structboost.files.atomic_write import checked_path, regular_file
 from structboost.progress import ProgressLine
 from structboost.validation import is_whole
 from structboost.vision.images import (
@@ -158,7 +158,7 @@ class LabelMap:
             words = [named.get(value) or str(value) for value in self.foreground]
             return "+".join(words) if label else "rest"
         value = self.classes[label] if self.classes else label
-        unnamed = ("background", "foreground")[label] if self.classes else str(value)
+        unnamed = ("background", "foreground")[label] if len(self.classes) == 2 else str(value)
         return named.get(value) or unnamed
 
     def __str__(self) -> str:
@@ -167,9 +167,11 @@ class LabelMap:
             return f"class {wanted} is one class and all others are the other, 255 is void"
         if self.classes == (0, VOID):
             return "masks hold only 0 and 255: 255 is taken for the foreground"
-        if self.classes:
+        if len(self.classes) == 2:
             first, second = self.classes
             return f"masks hold two values: {second} is taken for the foreground, {first} is not"
+        if self.classes:
+            return f"the values {[*self.classes]} are the classes, and all others are void"
         return "values of masks are class indices, 255 is void"
 
 
@@ -206,7 +208,7 @@ def read_lines(path: PathName, form: str, pattern: str) -> dict[str, str]:
     ImageFileError if there is no such file, or a line has another form, or contradicts another.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        lines = regular_file(path, "file", ImageFileError).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ImageFileError(f"{path} cannot be read as text ({error}).") from error
     read: dict[str, str] = {}
@@ -399,7 +401,7 @@ def _inside(kind: str, points: Any, shape: Shape) -> Any:
 
 def _json(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8-sig"))
+        return json.loads(regular_file(file, "file", ImageFileError).read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ImageFileError(f"{file} cannot be read as annotations ({error}).") from error
 

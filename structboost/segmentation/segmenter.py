@@ -213,7 +213,7 @@ class Segmenter(LoadedFromFile, BaseEstimator):
         """
         for name, kind in _KINDS.items():
             if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} is {shown(getattr(self, name))}; give {kind}.")
+                raise TypeError(f"{name} is {shown(getattr(self, name))}; give a {kind.__name__}.")
         checked_seed(self.random_state, "random_state")
         if self.C is not None:
             checked_positive(self.C, "C")

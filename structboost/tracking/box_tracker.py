@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, IntArray, SingleArray
+from structboost.errors import warn_user
 from structboost.runtime.called_class import Described
 from structboost.runtime.interrupts import deferred_interrupts
 from structboost.tracking.box_features import (
@@ -268,6 +269,13 @@ class BoxTracker(Described):
         if not self._is_whole:
             raise RuntimeError("The tracker has no object yet; call init(frame, box) first.")
         image = checked_image(frame, f"frame {self.n_frames}")
+        if image.shape != self._before.shape:
+            warn_user(
+                f"Frame {self.n_frames} has shape {image.shape} and the frame before it "
+                f"{self._before.shape}, and the tracker goes on as if nothing had changed; give "
+                "frames of one size and of the same channels.",
+                UserWarning,
+            )
         # An exception in between leaves parts of the tracker in this frame and others in the last.
         self._is_whole = False
         sight = self._look(image)

@@ -16,7 +16,12 @@ import numpy as np
 
 from structboost._typing import FloatArray
 from structboost.errors import say, usable
-from structboost.files.atomic_write import check_outputs, write_json, write_whole
+from structboost.files.atomic_write import (
+    STANDARD_OUTPUT,
+    check_outputs,
+    write_json,
+    write_whole,
+)
 from structboost.progress import ProgressLine
 from structboost.runtime.compiled import announce_compilation
 from structboost.runtime.interrupts import deferred_interrupts, raise_if_interrupted
@@ -40,7 +45,7 @@ in pixels.
 _OUTPUTS = {
     "--out": "video with the boxes drawn (.mp4, .mkv)",
     "--boxes": "table of boxes (.csv)",
-    "--json": "measures, and all frames",
+    "--json": "measures, and all frames (- is standard output)",
 }
 _DECIMALS = 4  # of pixels and radians
 
@@ -183,13 +188,14 @@ def _write(
         write_whole(options.boxes, text.getvalue().encode())
     if options.json is not None:
         write_json(options.json, facts)
-    usable(sys.stdout).write(f"{len(tracks[0])} frames, {fps:.1f} per second\n")
+    stream = usable(sys.stderr if options.json == STANDARD_OUTPUT else sys.stdout)
+    stream.write(f"{len(tracks[0])} frames, {fps:.1f} per second\n")
     for figures in objects:
         shown = f"object {figures['object']}: lost in {figures['lost_frames']}"
         if figures["mean_overlap"] is not None:
             shown += f"; mean overlap {figures['mean_overlap']:.3f}, centre error "
             shown += f"{figures['centre_error']:.1f} pixels"
-        usable(sys.stdout).write(shown + "\n")
+        stream.write(shown + "\n")
 
 
 def _rows(tracked: TrackedFrames) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structboost._typing import FloatArray, PathName
-from structboost.files.atomic_write import checked_path
+from structboost.files.atomic_write import regular_file
 from structboost.tracking.box_tracker import BoxTracker
 from structboost.tracking.video import VideoError
 from structboost.validation import checked_numbers
@@ -183,7 +183,7 @@ def read_boxes(path: PathName) -> FloatArray:
     ValueError
         If a line is not a box.
     """
-    file = checked_path(path)
+    file = regular_file(path, "file of boxes", ValueError)
     try:
         lines = file.read_text(encoding="utf-8-sig").rstrip().splitlines() or [""]
         words = [re.sub(r"\s*,\s*|\s+", " ", line.strip()).split(" ") for line in lines]

@@ -16,7 +16,12 @@ from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from structboost._typing import PathName
-from structboost.files.atomic_write import check_writable, checked_path, whole_file
+from structboost.files.atomic_write import (
+    check_writable,
+    checked_path,
+    regular_file,
+    whole_file,
+)
 from structboost.runtime.called_class import Described
 from structboost.validation import checked_positive
 from structboost.vision.images import ImageFileError, Pixels, files_in, photograph, read_image
@@ -107,12 +112,14 @@ def source_files(path: Path) -> list[Path]:
     Digits in the names of images compare as numbers.  VideoError if nothing is there, it is a
     folder without images, or two images differ in their suffix only.
     """
-    if path.is_file():
-        return [path]
     if not path.is_dir():
-        raise VideoError(
-            f"{path} does not exist, so frame 0 cannot be read; give a video file or a folder."
-        )
+        try:
+            return [regular_file(path, "video file or folder", VideoError)]
+        except FileNotFoundError as error:
+            raise VideoError(
+                f"{path} does not exist, so frame 0 cannot be read: {error} Give a video file or a "
+                "folder."
+            ) from None
     inner = path / "img"
     images = (files_in(inner) if inner.is_dir() else []) or files_in(path)
     if not images:
@@ -145,8 +152,12 @@ def _decode_frames(
     with container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
+        seconds = gap = 0.0
         try:
             for frame in container.decode(stream):
+                if frame.time is not None:
+                    gap = max(frame.time - seconds, 1 / (fps or 1.0))
+                    seconds = frame.time
                 upright = np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90)
                 yield np.ascontiguousarray(upright, np.uint8)
                 index += 1
@@ -159,12 +170,20 @@ def _decode_frames(
         if "mp4" in container.format.name and stream.duration and stream.time_base:
             # Shorter where an edit list hides frames, as after cutting a video on a phone.
             shown = min(shown, round(stream.duration * stream.time_base * fps))
-        # Where the number is not stored, it comes from a duration, perhaps that of the sound.
-        slack = 2 if stream.frames and shown == announced else max(2, round(fps))
-        if 0 < index < shown - slack:
+        is_short = index < shown - (2 if shown == announced else max(2, round(fps)))
+        if not stream.frames:
+            # The rate may vary, so the time of the last frame is compared, which may be shown for
+            # as long as the one before.  The duration is that of the pictures, or of the file,
+            # where the sound may end later.
+            length, slack = (container.duration or 0) / av.time_base, 1.0
+            if stored := re.match(r"(\d+):(\d+):(\d+\.?\d*)", stream.metadata.get("DURATION", "")):
+                hours, minutes, rest = map(float, stored.groups())
+                length, slack = 3600 * hours + 60 * minutes + rest, 0.0
+            is_short = index > 1 and seconds + 2 * gap + slack < length
+        if index and is_short:
             raise VideoError(
-                f"{path} ends before frame {index} of {announced}, which its header announces; "
-                f"it is truncated or damaged. {_READ_BEFORE}; get the file again for the rest."
+                f"{path} ends before frame {index} of those that its header announces; it is "
+                f"truncated or damaged. {_READ_BEFORE}; get the file again for the rest."
             )
 
 

@@ -211,7 +211,7 @@ def read_mask(path: PathName) -> Mask:
                     )
                 values = ImageOps.exif_transpose(picture).getchannel(0)
             return mask_of(values, str(path))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         if isinstance(error, ImageFileError):
             raise
         raise ImageFileError(f"{path} cannot be read as a mask ({error}).") from error

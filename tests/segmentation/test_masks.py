@@ -3,6 +3,7 @@
 import json
 import runpy
 import shutil
+import struct
 from functools import partial
 from pathlib import Path
 
@@ -76,6 +77,8 @@ def test_values_of_masks_have_a_meaning():
     two = meaning_of({3, 9, 255})
     assert_array_equal(two.labels(np.array([[3, 9, 255]], np.uint8)), [[0, 1, 255]])
     assert meaning_of({0, 3, 9, 255}) == meaning_of({0, 1}) == LabelMap()
+    three = LabelMap((0, 7, 9))
+    assert [*map(three.name, range(3)), "[0, 7, 9]" in str(three)] == ["0", "7", "9", True]
     for values, message in (({0, 255}, "at least two"), ({255}, "void")):
         refused(message, LabelMap().n_labels, values)
 
@@ -312,6 +315,9 @@ def test_masks_with_palette_alpha_or_equal_channels_are_read_as_indices(tmp_path
         assert_array_equal(read_mask(tmp_path / "m.png"), expected)
     Image.fromarray(257 * values.astype(np.uint16)).save(tmp_path / "f.png")
     refused("values from 0 to 65535", read_mask, tmp_path / "f.png")
+    data = (tmp_path / "f.png").read_bytes()
+    (tmp_path / "f.png").write_bytes(data[:16] + struct.pack(">II", 1 << 20, 1 << 10) + data[24:])
+    refused("cannot be read as a mask", read_mask, tmp_path / "f.png")
 
 
 def test_written_pictures_are_read_back_unchanged(tmp_path):

@@ -42,6 +42,7 @@ def test_segment_command_never_overwrites_an_input(trained, here, capsys, monkey
     (here / "split").write_text("00 test\n01 train\n")
     (here / "file").write_text("")
     (here / "link").symlink_to("m")
+    (here / "loop").symlink_to("loop")
     (here / "other").mkdir()
     write_png("other/00.png", make_synthetic_images(1).images[0])
 
@@ -64,6 +65,7 @@ def test_segment_command_never_overwrites_an_input(trained, here, capsys, monkey
         (f"{predict} --out images", "would overwrite"),
         (f"{predict} --scribbles scribbles --out scribbles", "would overwrite"),
         ("predict images/00.png other/00.png --model m --out out", "rename one"),
+        ("predict loop --model m --out out", "none of the images"),
         ("predict images/00.png --scribbles masks/00.png --out masks", "would overwrite"),
     ):
         assert segment(command) == 2, command
@@ -84,8 +86,9 @@ def test_segment_command_trains_evaluates_and_predicts(here, capsys):
     assert "groups of images: 6" in printed
     model = Segmenter.load("m")
     assert (model.sizes_, model.C_) == ((60, 150), 1.0)
-    assert segment(f"evaluate {folders} --json s.json") == 0
-    record = json.loads((here / "s.json").read_text())
+    capsys.readouterr()
+    assert segment(f"evaluate {folders} --json -") == 0
+    record = json.loads(capsys.readouterr().out)
     assert record["accuracy"] > 0.9
     assert set(record["by_image"]) == {"06", "07"}
     iou = SegmentationScores(np.array(record["confusion"])).iou

@@ -15,9 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from scipy.ndimage import label as components
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
 
 from examples.synthetic_images import make_synthetic_images
 from structboost.errors import ModelFileError
@@ -156,23 +154,6 @@ def test_stored_images_are_those_that_are_described_and_errors_name_the_image(tm
     with pytest.raises(IndexError) as caught:
         stored_images(images, lambda image: image[999, 999], str(tmp_path))
     assert "Raised for images[0]." in caught.value.__notes__
-
-
-@pytest.mark.slow
-def test_boosted_trees_are_as_accurate_as_scikit_learn():
-    rng = np.random.default_rng(4)
-    rows = rng.normal(size=(2000, 10)).astype(np.float32)
-    noisy = rows[:, 0] + rows[:, 1] * rows[:, 2] + 1.5 * rng.normal(size=2000)
-    labels = np.digitize(noisy, [-1, 1]).astype(np.int64)
-    train, test = (rows[:1000], labels[:1000]), (rows[1000:], labels[1000:])
-    ours = fit_trees(*train, 3, n_rounds=20)
-    with threadpool_limits(1):
-        theirs = HistGradientBoostingClassifier(
-            max_iter=20, learning_rate=0.12, max_leaf_nodes=16, l2_regularization=1.0
-        ).fit(*train)
-    right = np.arange(1000), test[1]
-    loss = -ours.log_probabilities(test[0])[right].mean()
-    assert loss < 1.04 * -np.log(theirs.predict_proba(test[0]))[right].mean()
 
 
 @pytest.mark.parametrize("fit", [partial(fit_trees, n_rounds=3), fit_joint])

@@ -213,7 +213,8 @@ def test_several_first_frames_grey_frames_and_another_frame_size(clip):
     assert tracker.n_frames == 3
     assert_array_equal(tracker.box, clip.boxes[2])
     for index, frame in enumerate(clip.frames[3:8]):
-        tracker.update(frame if index % 2 else cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY))
+        with pytest.warns(UserWarning, match=f"Frame {3 + index} has shape"):
+            tracker.update(frame if index % 2 else cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY))
     assert overlaps(clip.boxes[7], tracker.box[None])[0] > 0.7
     # The object's place in frames of another size means nothing, but the loop goes on.
     for size in ((100, 80), (640, 480)):
