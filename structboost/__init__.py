@@ -37,6 +37,7 @@ _NAMES = {
     "export.onnx_model": ["to_onnx"],
     "linear.structured_svm": ["StructuredSVM"],
     "model.ensemble": ["Ensemble", "load_model"],
+    "plotting.contributions": ["ContributionsDisplay"],
     "plotting.curves": ["ConvergenceDisplay", "CPathDisplay", "SparsityPathDisplay"],
     "plotting.report": ["save_report"],
     "plotting.shapes": ["ShapeDisplay"],

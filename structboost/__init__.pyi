@@ -37,6 +37,7 @@ from .faces.recipe import EarlyStopping as EarlyStopping
 from .linear.structured_svm import StructuredSVM as StructuredSVM
 from .model.ensemble import Ensemble as Ensemble
 from .model.ensemble import load_model as load_model
+from .plotting.contributions import ContributionsDisplay as ContributionsDisplay
 from .plotting.curves import ConvergenceDisplay as ConvergenceDisplay
 from .plotting.curves import CPathDisplay as CPathDisplay
 from .plotting.curves import SparsityPathDisplay as SparsityPathDisplay

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -172,6 +173,9 @@ def _fit(estimator: Any, X: Any, Y: Any) -> None:
         estimator.predict(rows)
         if isinstance(rows, np.ndarray):
             estimator.predict(rows.astype(np.float32))
+    if hasattr(estimator, "contributions"):
+        with suppress(TypeError):  # some weak learners have none
+            estimator.contributions(X, X)
 
 
 def _tracker() -> None:

@@ -2,6 +2,7 @@
 
 import signal
 import warnings
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -59,6 +60,9 @@ def test_nothing_is_compiled_after_it(capsys):
             for method in {"predict", "predict_proba", "transform"} & set(dir(estimator)):
                 for rows in forms(examples.X):
                     kind.ask(getattr(estimator, method), rows)
+            if hasattr(estimator, "contributions"):
+                with suppress(TypeError):  # some weak learners have none
+                    estimator.contributions(examples.X, examples.X)
         if recorded.buffer:
             compiled[name] = {
                 new.data["dispatcher"].py_func.__qualname__ for _, new in recorded.buffer

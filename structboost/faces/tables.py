@@ -244,12 +244,13 @@ class TableFace(BoostedFace):
         """Convert scores of the model to those of ``decision_function`` by a linear function."""
 
     def contributions(self, X: Any, background: Any = None) -> Contributions:
-        """Return the contribution of each feature to each score of an additive model.
+        """Return the contribution of each feature to each score.
 
-        Models of stumps, linear functions and single features are sums of functions of one feature
-        each.  The values are those functions at the samples, so ``base + values.sum(axis=1)``
-        equals ``decision_function(X)`` up to rounding.  Trees of two levels add functions of two
-        features, each of which gets a half, or its Shapley value with a background.
+        ``base + values.sum(axis=1)`` equals ``decision_function(X)`` up to rounding.  Models of
+        stumps, linear functions and single features are sums of functions of one feature each,
+        whose values these are.  Trees of two levels add functions of two features, each of which
+        gets a half, or its Shapley value with a background.  Deeper trees, as those of the default,
+        have Shapley values with a background only.
 
         Parameters
         ----------
@@ -258,9 +259,10 @@ class TableFace(BoostedFace):
         background : array-like, shape (n_background, n_features), optional
             Samples, such as the training set, over which the values of each feature have the mean
             0.  The base is then the mean score of these samples, and the values are the
-            interventional SHAP values with this background (Lundberg and Lee, NIPS 2017): for an
-            additive model, the Shapley value of a feature is its function at the sample minus the
-            mean over the background.  By default nothing is subtracted, so that only differences
+            interventional SHAP values with this background (Lundberg and Lee, NIPS 2017): what a
+            feature changes, in the mean over all orders of the features and all rows of the
+            background.  For an additive model, this is its function at the sample minus the mean
+            over the background.  By default nothing is subtracted, so that only differences
             between samples have a meaning.
 
         Returns
@@ -272,7 +274,8 @@ class TableFace(BoostedFace):
         Raises
         ------
         TypeError
-            If the weak learners depend on more than two features, as deeper trees do.
+            If the weak learners depend on more than two features, and are no trees with a
+            background.
         """
         check_is_fitted(self)
         return table_contributions(self, X, background)

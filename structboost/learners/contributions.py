@@ -1,4 +1,4 @@
-"""Contributions of the features to the scores of an additive model."""
+"""Contributions of the features to the scores of additive models and of trees."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import comb
 
-from structboost._typing import AnyArray, FloatArray
+from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.learners.table import LookupTable, Scorer, SumOfScorers
-from structboost.learners.tree_table import PairTables
+from structboost.learners.tree_table import PairTables, WeightedTrees
+from structboost.runtime.compiled import compiled
 
 
 class Contributions(NamedTuple):
@@ -50,26 +52,39 @@ class Contributions(NamedTuple):
 def contributions_of(scorer: Scorer, rows: Any, background: Any = None) -> Contributions:
     """Contributions to the scores of rows that were checked.
 
-    A function of two features is divided between them.  With a background these are its
-    interventional Shapley values (Lundberg and Lee, NIPS 2017): each feature gets the mean of what
-    it changes alone and what it changes last, and has the mean 0 over the background.  Otherwise
-    each feature gets a half.  TypeError if the scores are not a sum of functions of one or two
-    features.
+    With a background these are interventional Shapley values (Lundberg and Lee, NIPS 2017): each
+    feature gets the mean of what it changes, over all orders of the features and all rows of the
+    background, and has the mean 0 over the background.  Otherwise a function of two features is
+    divided into halves.  TypeError if the scores are no sum of functions of one or two features, or
+    of trees with a background.
     """
     rows, background = (of.toarray() if issparse(of) else of for of in (rows, background))
     if isinstance(scorer, SumOfScorers):
         terms = [contributions_of(term, rows, background) for term in scorer.terms]
         values = np.sum([term.values for term in terms], axis=0)
         return Contributions(values, np.sum([term.base for term in terms], axis=0))
-    if not isinstance(scorer, LookupTable):
+    if isinstance(scorer, WeightedTrees):
+        if background is not None:
+            return _tree_contributions(scorer, rows, background)
         tables = PairTables.of(scorer, rows.shape[1])
         if tables is None:
             raise TypeError(
-                "Scores of these weak learners are no sum of functions of one or two features. "
-                "Contributions are exact for 'stump', 'pair_tree', 'linear', 'feature' and lists "
-                "of these; train with weak_learner='stump', for example."
+                "Contributions to scores of trees with more than two levels need other rows to "
+                "compare with. Give background=X_train, for example."
             )
-        return _pair_contributions(tables, rows, background)
+        values, base = contributions_of(tables.steps, rows)
+        bins = tables.bins(rows)
+        for (a, b), table in tables.pairs.items():
+            half = 0.5 * table[bins[a], bins[b]]
+            values[:, a] += half
+            values[:, b] += half
+        return Contributions(values, base)
+    if not isinstance(scorer, LookupTable):
+        raise TypeError(
+            "Scores of these weak learners are no sum of functions of one or two features, and no "
+            "trees. Contributions are exact for 'stump', 'tree', 'pair_tree', 'linear', 'feature' "
+            "and lists of these; train with weak_learner='tree', for example."
+        )
     if background is not None:
         return contributions_of(scorer, rows).centred(contributions_of(scorer, background))
     values = np.zeros((*rows.shape, len(scorer.bias)))
@@ -82,27 +97,99 @@ def contributions_of(scorer: Scorer, rows: Any, background: Any = None) -> Contr
     return Contributions(values, scorer.bias.copy())
 
 
-def _pair_contributions(
-    tables: PairTables, rows: AnyArray, background: AnyArray | None
+def _tree_contributions(
+    trees: WeightedTrees, rows: AnyArray, background: AnyArray
 ) -> Contributions:
-    """Contributions of tables of pairs."""
-    values, base = contributions_of(tables.steps, rows, background)
-    bins = tables.bins(rows)
-    of_background = None if background is None else tables.bins(background)
-    for (a, b), table in tables.pairs.items():
-        of_pair = table[bins[a], bins[b]]
-        if of_background is None:
-            values[:, a] += 0.5 * of_pair
-            values[:, b] += 0.5 * of_pair
-            continue
-        first, second = (
-            np.bincount(of_background[f], minlength=n) / len(of_background[f])
-            for f, n in ((a, len(table)), (b, table.shape[1]))
+    """Interventional Shapley values of trees."""
+    tables, of_node, n_features = (rows, background), trees.feature, rows.shape[1]
+    if trees.sets is not None:
+        # A set of categories has a column of its own, but is no feature of its own.
+        tables = trees.sets.hstack(rows), trees.sets.hstack(background)
+        of_node = np.append(np.arange(n_features), trees.sets.feature)[of_node]
+    levels = np.arange(trees.feature.shape[1].bit_length())
+    orders = 1.0 / ((n := np.add.outer(levels, levels)) + 1) / comb(n, levels)
+    values = np.zeros((len(rows), n_features, trees.n_channels))
+    for t, features in enumerate(of_node):
+        left, left_there = (
+            (at <= trees.threshold[t]) | (np.isnan(at) & (trees.missing_left[t] > 0))
+            for at in (table[:, trees.feature[t]] for table in tables)
         )
-        mean = table[of_background[a], of_background[b]].mean(axis=0)
-        a_alone = np.tensordot(table, second, (1, 0))[bins[a]]
-        b_alone = np.tensordot(first, table, (0, 0))[bins[b]]
-        values[:, a] += 0.5 * (a_alone - mean + of_pair - b_alone)
-        values[:, b] += 0.5 * (b_alone - mean + of_pair - a_alone)
-        base = base + mean
-    return Contributions(values, base)
+        terms = slice(*trees.indptr[t : t + 2])
+        of_leaves, channels = trees.values[terms], trees.channels[terms]
+        add_shapley_values(left, left_there, features, orders, of_leaves, channels, values)
+    return Contributions(values, trees.raw_scores(background).mean(axis=0))
+
+
+@compiled
+def add_shapley_values(
+    is_left: BoolArray,
+    is_left_there: BoolArray,
+    features: IntArray,
+    orders: FloatArray,
+    values: FloatArray,
+    channels: IntArray,
+    out: FloatArray,
+) -> None:
+    """Add the interventional Shapley values of a complete tree.
+
+    A row that takes some features from the background gets to a leaf if, for each feature on the
+    way, the side of the one that it is from leads there.  So the rows of the background count by
+    the features, as bits, whose sides lead there.
+
+    Parameters
+    ----------
+    is_left, is_left_there : ndarray of bool, shapes (n_rows, n_nodes), (n_background, n_nodes)
+        Whether a node sends a row left, if it gets there.
+    features : ndarray of int64, shape (n_nodes,)
+    orders : ndarray, shape (n_levels, n_levels)
+        ``s! n! / (s + n + 1)!``, the fraction of the orders of s + n + 1 features in which a given
+        one comes after s given others and before the rest.
+    values : ndarray, shape (n_terms, n_leaves)
+    channels : ndarray of int64, shape (n_terms,)
+    out : ndarray, shape (n_rows, n_features, n_channels)
+    """
+    n_nodes, n_levels = len(features), len(orders)
+    node, bit, player = np.zeros((3, n_levels), np.int64)
+    side = np.zeros(n_levels, np.bool_)
+    for leaf in range(n_nodes + 1):
+        k, n_players = leaf + n_nodes, 0
+        for step in range(n_levels):
+            parent = (k - 1) // 2
+            p = 0
+            while p < n_players and player[p] != features[parent]:
+                p += 1
+            player[p] = features[parent]
+            n_players = p + 1 if p == n_players else n_players
+            node[step], side[step], bit[step] = parent, k == 2 * parent + 1, 1 << p
+            k = parent
+        every = (1 << n_players) - 1
+        counts = np.zeros(every + 1)
+        for b in range(len(is_left_there)):
+            counts[_leading(is_left_there[b], node, side, bit, every)] += 1.0 / len(is_left_there)
+        for i in range(len(is_left)):
+            here = _leading(is_left[i], node, side, bit, every)
+            for there in range(every + 1):
+                if counts[there] == 0.0 or here | there != every or here == there:
+                    continue
+                n_here = n_there = 0
+                for p in range(n_players):
+                    n_here += (here & ~there) >> p & 1
+                    n_there += (there & ~here) >> p & 1
+                for p in range(n_players):
+                    change = 0.0
+                    if (here & ~there) >> p & 1:
+                        change = counts[there] * orders[n_here - 1, n_there]
+                    elif (there & ~here) >> p & 1:
+                        change = -counts[there] * orders[n_here, n_there - 1]
+                    for term in range(len(channels)):
+                        out[i, player[p], channels[term]] += change * values[term, leaf]
+
+
+@compiled(no_cpython_wrapper=True)
+def _leading(is_left: BoolArray, node: IntArray, side: BoolArray, bit: IntArray, every: int) -> int:
+    """Return the bits of the features whose sides all lead to a leaf."""
+    out = every
+    for step in range(len(node)):
+        if is_left[node[step]] != side[step]:
+            out &= ~bit[step]
+    return out

@@ -281,10 +281,13 @@ class Ensemble:
             )
         return pairs
 
-    def contributions(self, features: Any, kind: str | None = None) -> Contributions:
-        """Contribution of each feature to each score, exact for stumps and linear functions.
+    def contributions(
+        self, features: Any, kind: str | None = None, background: Any = None
+    ) -> Contributions:
+        """Contribution of each feature to each score, exact for stumps, linear functions and trees.
 
-        A function of two features, as of trees of two levels, gives a half to each of them.
+        Without a background, a function of two features, as of trees of two levels, gives a half to
+        each of them.
 
         Parameters
         ----------
@@ -292,6 +295,9 @@ class Ensemble:
             Features of the parts.
         kind : str, optional
             Kind of the parts; required if the model has several.
+        background : array-like, shape (n_background, n_features), optional
+            Other parts, with which the values are interventional SHAP values
+            (:meth:`structboost.StructBoostClassifier.contributions`).
 
         Returns
         -------
@@ -302,12 +308,14 @@ class Ensemble:
         Raises
         ------
         TypeError
-            If the weak learners depend on more than two features, as deeper trees do.
+            If the weak learners depend on more than two features, and are no trees with a
+            background.
         """
         kind = self._kind(kind)
         member = self.members[kind]
-        rows = member.learners.checked_rows(features, member.n_features)
-        return contributions_of(self.scorer(kind), rows)
+        tables = [features] if background is None else [features, background]
+        rows = [member.learners.checked_rows(table, member.n_features) for table in tables]
+        return contributions_of(self.scorer(kind), *rows)
 
     def feature_importances(self, kind: str | None = None) -> FloatArray:
         """Weight of each feature as a fraction of the total absolute weight.

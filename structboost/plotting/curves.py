@@ -71,7 +71,7 @@ class ConvergenceDisplay(Described):
         """Draw the curves, into ``ax`` if it is not None."""
         if not self.history:
             raise ValueError("history is empty; fit for at least one round.")
-        above, below = self.ax_ = _axes("ConvergenceDisplay", ax, (6.4, 5.6), (1, 1))
+        above, below = self.ax_ = new_axes("ConvergenceDisplay", ax, (6.4, 5.6), (1, 1))
         self.figure_ = above.figure
         rounds = [(record["round"], record["primal"]) for record in self.history]
         above.plot(*zip(*rounds, strict=True), color="tab:blue", label="objective of the model")
@@ -156,7 +156,7 @@ class CPathDisplay(Described):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the path, into ``ax`` if it is not None."""
-        above, below = self.ax_ = _axes("CPathDisplay", ax, (5.0, 4.4), (2, 1))
+        above, below = self.ax_ = new_axes("CPathDisplay", ax, (5.0, 4.4), (2, 1))
         self.figure_ = above.figure
         criterion = "score" if "score" in self.path[0] else "surrogate"
         paths = [list(records) for _, records in groupby(self.path, lambda r: r["weak_learner"])]
@@ -260,7 +260,7 @@ class SparsityPathDisplay(Described):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve, into ``ax`` if it is not None."""
-        (ax,) = _axes("SparsityPathDisplay", ax and [ax], (5.0, 3.4), (1,))
+        (ax,) = new_axes("SparsityPathDisplay", ax and [ax], (5.0, 3.4), (1,))
         (self.line_,) = ax.plot(self.n_learners, 100 * self.errors, "o-", label=self.name)
         self.line_.set(markersize=3, linewidth=1.2)
         ax.set(xlabel="weak learners in the model", ylabel="error, %")
@@ -285,7 +285,7 @@ def plain(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _axes(
+def new_axes(
     purpose: str, ax: Any, size: tuple[float, float], heights: Sequence[int]
 ) -> tuple[Any, ...]:
     """Return the user's axes, or new ones of a size, one below the other."""

@@ -15,6 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import confusion_matrix
 
 from structboost import (
+    ContributionsDisplay,
     MulticlassTask,
     ShapeDisplay,
     StructBoost,
@@ -222,3 +223,18 @@ def test_holes_and_categories_are_drawn_beside_the_numbers():
     rows = later_table(model, frame)
     expected = model.model_.members["x"].learners.responses(rows).T @ model.model_.matrix()
     assert_allclose(model.model_.compile().raw_scores(rows), expected)
+
+
+def test_bars_are_the_mean_sizes_of_contributions():
+    frame = pd.DataFrame(X, columns=HOSTILE)
+    model = StructBoostClassifier(max_iter=5, random_state=0).fit(frame, Y)
+    values, _ = model.contributions(frame, frame[::5])
+    display = ContributionsDisplay.from_estimator(model, frame, frame[::5], features=3)
+    drawn = np.array([[bar.get_width() for bar in bars] for bars in display.ax_.containers])
+    sizes = np.abs(values).mean(axis=0)
+    assert_allclose(drawn.T, sizes[np.argsort(sizes.sum(axis=1))[1:]])
+    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["0", "1", "2"]
+    two = model.fit(frame, Y > 1)
+    assert ContributionsDisplay.from_estimator(two, frame, frame).ax_.get_legend() is None
+    refused("is not fitted yet", ContributionsDisplay.from_estimator, StructBoostRanker(), X)
+    plt.close("all")
