@@ -7,8 +7,6 @@ redesign.
     python -m tests.fixed_models compare FILE     train them again, and say what differs in any bit
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile
@@ -17,6 +15,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from numpy.random import default_rng
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
 import structboost
@@ -62,20 +61,20 @@ def tables():
 
 def split(name):
     task, X, y = tables()[name]
-    order = np.random.default_rng(0).permutation(len(X))
+    order = default_rng(0).permutation(len(X))
     X, y = X[order], y[order]
     return task, X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN : N_TRAIN + 150]
 
 
 def chains():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     X = [rng.normal(size=(rng.integers(1, 9), 3)) for _ in range(80)]
     Y = [x.argmax(axis=1) for x in X]
     return PythonChain(3), X[:60], Y[:60], X[60:]
 
 
 def graphs(n_labels=2):
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     side = 5
     number = np.arange(side * side).reshape(side, side)
     across = np.column_stack((number[:, :-1].ravel(), number[:, 1:].ravel()))
@@ -99,8 +98,7 @@ def sequences():
 
 def queries():
     _, X, y = tables()["wine"]
-    rng = np.random.default_rng(3)
-    order = rng.permutation(len(X))
+    order = default_rng(3).permutation(len(X))
     blocks = np.array_split(order, 6)
     return (
         RankingTask(),
@@ -127,27 +125,26 @@ def trained(problem, **parameters):
     trainer = StructBoost(
         task, **{"C": 20.0, "tol": 1e-3, "max_rounds": 15, "random_state": 0, **parameters}
     ).fit(X, Y)
-    return {**of_trainer(trainer), "predictions": flat(trainer.predict(X_test)), **of_file(trainer)}
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.save(Path(folder) / "model")
+        model = structboost.load_model(Path(folder) / "model")
+    return {**of_trainer(trainer, X_test), "loaded_weights": np.asarray(model.weights)}
 
 
-def of_trainer(trainer):
+def of_trainer(trainer, X_test):
     history = trainer.history_
     numbers = {
         key: np.array(
             [np.nan if record.get(key) is None else float(record[key]) for record in history]
         )
-        for key in (
-            "primal",
-            "bound",
-            "gap",
-            "certified",
-            "cuts",
-            "columns",
-            "oracle_calls",
-            "bound_all",
-        )
+        for key in "primal bound gap certified cuts columns oracle_calls bound_all".split()
     }
-    return {"objective": np.array([trainer.objective_]), **numbers, **of_model(trainer.model_)}
+    return {
+        "objective": np.array([trainer.objective_]),
+        "predictions": flat(trainer.predict(X_test)),
+        **numbers,
+        **of_model(trainer.model_),
+    }
 
 
 def of_model(model):
@@ -157,14 +154,6 @@ def of_model(model):
         for name, array in member.learners.to_arrays().items()
     }
     return {"weights": np.asarray(model.weights), **members}
-
-
-def of_file(trainer):
-    """Predictions of the model after it was saved and loaded."""
-    with tempfile.TemporaryDirectory() as folder:
-        trainer.save(Path(folder) / "model")
-        model = structboost.load_model(Path(folder) / "model")
-    return {"loaded_weights": np.asarray(model.weights)}
 
 
 def flat(outputs):
@@ -178,19 +167,22 @@ def resumed(problem, **parameters):
         common = {"C": 20.0, "tol": 1e-3, "checkpoint": Path(folder) / "run", **parameters}
         StructBoost(task, max_rounds=5, **common).fit(X, Y)
         trainer = StructBoost(task, max_rounds=10, **common).fit(X, Y)
-    return {**of_trainer(trainer), "predictions": flat(trainer.predict(X_test))}
+    return of_trainer(trainer, X_test)
 
 
-def path(problem):
-    task, X, Y, X_test = problem
+def path():
+    task, X, Y, X_test = split("digits")
     trainers = StructBoost(task, C=1.0, max_rounds=10).path(X, Y, [5.0, 20.0, 80.0])
-    found = [{**of_trainer(t), "predictions": flat(t.predict(X_test))} for t in trainers]
-    return {f"{i}/{key}": value for i, one in enumerate(found) for key, value in one.items()}
+    return {
+        f"{i}/{key}": value
+        for i, trainer in enumerate(trainers)
+        for key, value in of_trainer(trainer, X_test).items()
+    }
 
 
-def estimator(model, name="digits", **fit):
-    _, X, y, X_test = split(name)
-    model.fit(X, y, **fit)
+def estimator(model):
+    _, X, y, X_test = split("digits")
+    model.fit(X, y)
     found = {"predictions": np.asarray(model.predict(X_test))}
     if hasattr(model, "decision_function"):
         found["scores"] = np.asarray(model.decision_function(X_test))
@@ -208,10 +200,10 @@ def ranker(**parameters):
     return {"scores": model.predict(np.vstack(X_test)), **of_model(model.model_)}
 
 
-def sets_of_labels(**parameters):
+def sets_of_labels():
     _, X, y, X_test = split("digits")
     labels = np.column_stack((y > 0, y > 1, y == 1)).astype(int)
-    model = StructBoostMultiLabelClassifier(max_iter=15, **parameters).fit(X, labels)
+    model = StructBoostMultiLabelClassifier(max_iter=15).fit(X, labels)
     return {"predictions": np.asarray(model.predict(X_test)), **of_model(model.model_)}
 
 
@@ -223,18 +215,18 @@ def binned():
     return {"predictions": flat(trainer.predict(X_test)), **of_model(trainer.model_)}
 
 
-def linear(problem):
-    task, X, Y, X_test = problem
+def linear():
+    task, X, Y, X_test = chains()
     model = StructuredSVM(task, C=5.0, max_epochs=20, random_state=0).fit(X, Y)
     return {"predictions": flat(model.predict(X_test))}
 
 
-def tracked(name, **parameters):
+def tracked():
     from examples.synthetic_clip import make_synthetic_clip
-    from structboost import tracking
+    from structboost.tracking import StructBoostTracker
 
     clip = make_synthetic_clip(12)
-    tracker = getattr(tracking, name)(**parameters)
+    tracker = StructBoostTracker()
     tracker.init(clip.frames[0], clip.boxes[0])
     return {
         "boxes": np.array(
@@ -259,6 +251,27 @@ def fixed_models():
     """Name and training of every model."""
     digits, binary, wine = split("digits"), split("binary"), split("wine")
     families = ("tree", "perceptron", "svm", "lda", "feature")
+    faces = {
+        "stage-wise classifier": StructBoostClassifier(max_iter=15),
+        "classifier": StructBoostClassifier("hinge", C=20.0, max_iter=15),
+        "classifier early": StructBoostClassifier(
+            objective="hinge", C=20.0, max_iter=15, early_stopping=True, random_state=0
+        ),
+        "multiboost": MultiBoostClassifier(max_rounds=60),
+        "multiboost cw": MultiBoostCWClassifier(max_rounds=15, random_state=0),
+        "multiboost mo": MultiBoostMOClassifier(random_state=0, max_rounds=15),
+        "multiboost ecc": MultiBoostECCClassifier(random_state=0, max_rounds=15),
+        "hinge mo": MultiBoostMOClassifier(loss="hinge", random_state=0, max_rounds=25),
+        "hinge ecc": MultiBoostECCClassifier(loss="hinge", random_state=0, max_rounds=25),
+        "hinge zero": MultiBoostECCClassifier(
+            loss="hinge", theta=30.0, random_state=0, max_rounds=15
+        ),
+        "adaboost mo": AdaBoostMOClassifier(random_state=0, max_rounds=15),
+        "adaboost mh": AdaBoostMHClassifier(max_rounds=15),
+        "adaboost ecc": AdaBoostECCClassifier(random_state=0, max_rounds=15),
+        "shareboost": ShareBoostClassifier(max_rounds=15),
+        "linear svm": StructuredSVMClassifier(random_state=0, max_epochs=20),
+    }
     return {
         "binary one-slack": lambda: trained(binary),
         "multiclass spread": lambda: trained(digits, spread=0.05),
@@ -271,6 +284,7 @@ def fixed_models():
             f"family {name}": lambda name=name: trained(digits, weak_learner=name)
             for name in families
         },
+        **{name: lambda model=model: estimator(model) for name, model in faces.items()},
         "ranking one-slack": lambda: trained(queries()),
         "ranking m-slack": lambda: trained(queries(), formulation="m_slack"),
         "taxonomy": lambda: trained(taxonomy()),
@@ -285,45 +299,20 @@ def fixed_models():
         "resumed": lambda: resumed(digits),
         "resumed trees": lambda: resumed(digits, weak_learner="tree"),
         "resumed chain": lambda: resumed(chains()),
-        "path": lambda: path(digits),
+        "path": path,
         "binned table": binned,
         "ranker": lambda: ranker(objective="hinge", C=20.0),
         "stage-wise ranker": ranker,
-        "stage-wise classifier": lambda: estimator(StructBoostClassifier(max_iter=15)),
         "stage-wise chain": lambda: trained(
             sequences(), formulation=StageWiseRandomField(), weak_learner="tree", C=np.inf
         ),
         "stage-wise sets": sets_of_labels,
         "likelihood chain": lambda: trained(sequences(), formulation="log"),
-        "classifier": lambda: estimator(StructBoostClassifier("hinge", C=20.0, max_iter=15)),
-        "classifier early": lambda: estimator(
-            StructBoostClassifier(
-                objective="hinge", C=20.0, max_iter=15, early_stopping=True, random_state=0
-            )
-        ),
-        "multiboost": lambda: estimator(MultiBoostClassifier(max_rounds=60)),
-        "multiboost cw": lambda: estimator(MultiBoostCWClassifier(max_rounds=15, random_state=0)),
-        "multiboost mo": lambda: estimator(MultiBoostMOClassifier(random_state=0, max_rounds=15)),
-        "multiboost ecc": lambda: estimator(MultiBoostECCClassifier(random_state=0, max_rounds=15)),
-        "hinge mo": lambda: estimator(
-            MultiBoostMOClassifier(loss="hinge", random_state=0, max_rounds=25)
-        ),
-        "hinge ecc": lambda: estimator(
-            MultiBoostECCClassifier(loss="hinge", random_state=0, max_rounds=25)
-        ),
-        "hinge zero": lambda: estimator(
-            MultiBoostECCClassifier(loss="hinge", theta=30.0, random_state=0, max_rounds=15)
-        ),
         "norm-bounded hinge": lambda: trained(wine, C=3.0, formulation=NormBoundedHinge()),
         "many columns go": lambda: trained(digits, C=100.0, tol=1e-5, max_rounds=50),
         "m-slack columns go": lambda: trained(wine, formulation="m_slack", max_rounds=50, tol=0.0),
-        "adaboost mo": lambda: estimator(AdaBoostMOClassifier(random_state=0, max_rounds=15)),
-        "adaboost mh": lambda: estimator(AdaBoostMHClassifier(max_rounds=15)),
-        "adaboost ecc": lambda: estimator(AdaBoostECCClassifier(random_state=0, max_rounds=15)),
-        "shareboost": lambda: estimator(ShareBoostClassifier(max_rounds=15)),
-        "linear svm": lambda: estimator(StructuredSVMClassifier(random_state=0, max_epochs=20)),
-        "linear chain": lambda: linear(chains()),
-        "StructBoostTracker": lambda: tracked("StructBoostTracker"),
+        "linear chain": linear,
+        "StructBoostTracker": tracked,
         "segmenter": segmented,
     }
 

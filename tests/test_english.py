@@ -85,7 +85,10 @@ def faults_of_first_line(node, text):
         yield "more than one sentence"
 
 
-@pytest.mark.parametrize("package", DONE)
+each_package = pytest.mark.parametrize("package", DONE)
+
+
+@each_package
 def test_entries_of_a_section_begin_below_its_title(package):
     """Entries that are indented are a quotation on the page."""
     section = re.compile(r"^( *)(Parameters|Attributes|Returns|Raises)\n\1-+\n(?!\1\S)", re.M)
@@ -117,7 +120,7 @@ def names_bound(tree):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", DONE)
+@each_package
 def test_first_lines_are_one_sentence_that_begins_with_a_noun_or_a_verb(package):
     faults = [
         f"{where}: {fault}: {text.splitlines()[0]}"
@@ -127,7 +130,7 @@ def test_first_lines_are_one_sentence_that_begins_with_a_noun_or_a_verb(package)
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("package", DONE)
+@each_package
 def test_overrides_inherit_their_docstrings(package):
     methods = {
         id(method): class_
@@ -145,7 +148,7 @@ def test_overrides_inherit_their_docstrings(package):
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("package", DONE)
+@each_package
 def test_docstrings_use_the_words_of_the_glossary(package):
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, WORDS))})\b", re.IGNORECASE)
     faults = [
@@ -157,7 +160,7 @@ def test_docstrings_use_the_words_of_the_glossary(package):
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("package", DONE)
+@each_package
 def test_parameters_variables_and_attributes_use_the_names_of_the_glossary(package):
     faults = {
         f"{module}.py:{line}: {name}"

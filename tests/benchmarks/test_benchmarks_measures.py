@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from sklearn.datasets import make_classification
 
 from benchmarks.ours import decisions as ours
@@ -208,7 +209,7 @@ def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_pat
 
     def trains_on():
         machine = StructuredSVM(PressingTask(3, at=3), C=300.0, tol=1e-9, random_state=0)
-        machine.fit(np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 3)
+        machine.fit(default_rng(0).normal(size=(40, 3)), np.arange(40) % 3)
         return {"value": 0.5}
 
     calls, unit = [], unit_of(trains_on, repeat=1)

@@ -40,9 +40,10 @@ def test_sound_tasks_pass():
 @given(st.integers(0, 9999), st.floats(0.001, 30.0))
 def test_separation_is_the_same_with_loss_in_argmax_or_in_scores(seed, scale):
     X, Y = candidates(seed=seed)
-    rng = default_rng(seed)
     stack = Choose().stack(X)
-    scores = StackedParts({"x": scale * rng.normal(size=(len(stack.rows["x"]), 1))}, stack.offsets)
+    scores = StackedParts(
+        {"x": scale * default_rng(seed).normal(size=(len(stack.rows["x"]), 1))}, stack.offsets
+    )
     expected = separation(Choose(), X, Y, scores)
     for task in (Listed(), Batched()):
         assert deeply_equal(separation(task, X, Y, scores), expected)
@@ -92,12 +93,11 @@ class PeeksAtInputs(BinaryTask):
 
 
 def test_tasks_that_read_no_inputs_accept_none():
-    rng = default_rng(0)
     refused(
         r"separate\(None, Y, scores\) differs .* reads_inputs",
         check_task,
         PeeksAtInputs(),
-        rng.normal(size=(20, 2)),
+        default_rng(0).normal(size=(20, 2)),
         np.tile([1, -1], 10),
     )
     refused(r"argmax raised TypeError for X\[0\]", check_task, NeedsInputs(), *candidates())

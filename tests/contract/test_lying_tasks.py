@@ -195,6 +195,7 @@ HINGES = {
     "svm": partial(StructuredSVM, C=20.0, tol=0.05, random_state=0),
     "linear": partial(LinearTrainer, C=20.0, tol=0.05, max_epochs=200),
 }
+each_hinge = pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +232,7 @@ LYING = {
 
 
 @pytest.mark.parametrize("task", LYING)
-@pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
+@each_hinge
 def test_a_lying_argmax_or_loss_is_named(examples, make, task):
     refused(LYING[task], make(task()).fit, *examples)
 
@@ -272,7 +273,7 @@ def test_lying_sums_are_named(examples, task, message):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", HINGES.values(), ids=HINGES)
+@each_hinge
 def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
     rng = default_rng(0)
     X = [np.eye(3)[rng.integers(0, 3, 2 if i != 301 else 7)] for i in range(600)]

@@ -70,6 +70,7 @@ METHODS = {
     "log_sum": (Sums, BAD | TOO_LARGE, LIKELIHOODS),
     "marginals": (Sums, BAD | TOO_LARGE, LIKELIHOODS),
 }
+each_trainer = pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +160,7 @@ class TakesNone(WithoutReturn):
         return 1.0 if y_pred is None else super().loss(y, y_pred)
 
 
-@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
+@each_trainer
 def test_an_argmax_without_return_is_named_even_where_other_methods_take_None(make, examples):
     for task in (WithoutReturn(), TakesNone()):
         refused(r"argmax returned None for X\[\d+\].*with return", make(task).fit, *examples)
@@ -196,7 +197,7 @@ def test_None_may_be_an_output(examples):
 @pytest.mark.parametrize(
     "of", [bool, np.bool_, np.float16, np.float32, np.array, decimal.Decimal, fractions.Fraction]
 )
-@pytest.mark.parametrize("make", TRAINERS.values(), ids=TRAINERS)
+@each_trainer
 def test_a_loss_may_be_a_number_of_any_type(make, of):
     class Signs(Tags):
         def loss(self, y, y_pred):

@@ -4,6 +4,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -53,7 +54,7 @@ def test_decisions_are_better_than_those_of_least_squares():
 
 def test_predicted_routes_have_no_cycles_even_at_costs_below_0(monkeypatch):
     problem = ShortestPath([(0, 1), (1, 2), (2, 1), (1, 3), (0, 3)], 0, 3)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(12, 2))
     model = PredictThenOptimize(problem, C=1.0).fit(x, rng.uniform(1, 2, size=(12, 5)))
     below = np.array([[-1.0, -1.1, -1.0, -1.2, -0.9]])
@@ -74,7 +75,7 @@ def test_scores_weigh_instances_like_repetitions():
 
 @pytest.mark.slow
 def test_best_decisions_that_cost_nothing_are_learned_and_scored_by_the_mean_regret():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(120, 3))
     free = np.argmax(x, axis=1)  # one of three items costs nothing
     costs = np.where(np.arange(3) == free[:, None], 0.0, 1 + 0.1 * rng.random((120, 3)))
@@ -91,7 +92,7 @@ def test_best_decisions_that_cost_nothing_are_learned_and_scored_by_the_mean_reg
 
 
 def test_features_of_instance_and_items_predict_better_than_those_of_items():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     items = rng.normal(size=(40, 6, 2))
     place = rng.normal(size=(40, 2))
     values = 5 + items @ [1.0, -2.0] + place @ rng.normal(size=(2, 6))
@@ -140,9 +141,8 @@ def _few_C(monkeypatch):
 @pytest.mark.usefixtures("_few_C")
 @pytest.mark.parametrize("form", ["instance", "items", "both"])
 def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch):
-    rng = np.random.default_rng(0)
     x, costs = travel(30)
-    items = 3.0 + costs[:, :, None] * rng.uniform(0.5, 2.0, size=(*costs.shape, 2))
+    items = 3.0 + costs[:, :, None] * default_rng(0).uniform(0.5, 2.0, size=(*costs.shape, 2))
     both = [DecisionInput(a, b) for a, b in zip(5 + 2 * x, items, strict=True)]
     X = {"instance": 5 + 2 * x, "items": items, "both": both}[form]
     inputs = FeatureReader.fit(X, None)[1]
@@ -166,7 +166,7 @@ def test_mean_of_the_fits_is_one_linear_function(form, monkeypatch):
 @pytest.mark.usefixtures("_few_C")
 @pytest.mark.parametrize("is_linear", [True, False])
 def test_a_union_is_linear_where_that_is_better_on_the_same_folds(is_linear):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(60, 2))
     costs = 9 + (x if is_linear else np.sign(x)) @ rng.normal(size=(2, ROUTES.n_items))
     alone = PredictThenOptimize(ROUTES, random_state=0).fit(x, costs)
@@ -251,7 +251,7 @@ def test_held_out_instances_have_no_part_in_the_fits_that_they_judge():
 
 @pytest.mark.slow
 def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = rng.normal(size=(90, 2))
     costs = 2 + (x[:, :1] > 0) * np.arange(12) + rng.uniform(0, 0.5, size=(90, 12))
     costs[40] += 100.0 * np.arange(12)  # no other instance tells of this
@@ -318,7 +318,7 @@ def test_a_solver_that_fails_where_solves_are_spared_names_the_instance():
 @pytest.mark.parametrize("shape", [(24, 12), (24, ROUTES.n_items, 12)])
 def test_without_a_clear_gain_the_model_is_ridge_regression_and_prints_so(shape, spare_solves):
     """Few days for each feature of the instance, or of the items."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=shape)
     costs = 9 + X @ rng.normal(size=(12, ROUTES.n_items)[: 4 - len(shape)])
     costs += rng.normal(size=costs.shape)
@@ -357,7 +357,7 @@ def test_a_fit_by_regret_must_beat_two_stages_clearly(gains, is_two_stages, monk
 
 def stock(n, seed):
     """Costs of 20 sizes of an order, of which demand decides, by four features of the day."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     x = rng.normal(size=(n, 4))
     demand = 20 + 6 * x @ [0.6, -0.5, 0.4, 0.3] + 3 * rng.normal(size=n)
     left = np.linspace(3, 37, 20) - demand[:, None]
@@ -377,7 +377,7 @@ def test_orders_are_as_good_as_by_quantile_regression():
 
 
 def test_smoothed_costs_are_means_of_instances_of_a_similar_index():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     index, costs = rng.normal(size=(30, 1)), rng.normal(size=(30, 3))
     weights = np.exp(-2 * 30**0.4 * (index[7, 0] - index[:, 0]) ** 2)
     expected = np.average(costs, axis=0, weights=weights)
@@ -419,7 +419,7 @@ def primal_over_all(model, x, costs):
 
 @pytest.mark.slow
 def test_local_search_leaves_few_exact_solves(monkeypatch):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     x = rng.normal(size=(32, 2))
     costs = np.exp(x @ rng.normal(size=(2, 36)) / 2) * rng.uniform(0.7, 1.3, (32, 36))
     solve = Mock(side_effect=Tour(9).solve)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 
 from structboost.decisions import (
@@ -87,7 +88,7 @@ def listed_problems(rng):
 @pytest.mark.slow
 @given(st.integers(0, 9999), st.sampled_from([1.0, 1e-8, 1e8]))
 def test_problems_return_the_best_of_all_decisions(seed, scale):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     for problem, decisions in listed_problems(rng):
         sign = 1.0 if problem.maximize else -1.0
         costs = scale * rng.normal(size=(3, problem.n_items))
@@ -110,7 +111,7 @@ def test_problems_return_the_best_of_all_decisions(seed, scale):
 
 @pytest.mark.parametrize("k", range(12))
 def test_solve_takes_lists_and_refuses_what_are_no_costs(k):
-    problem = listed_problems(np.random.default_rng(1))[k][0]
+    problem = listed_problems(default_rng(1))[k][0]
     costs = np.arange(problem.n_items, dtype=np.float64)
     expected = problem.solve(costs)
     assert np.array_equal(problem.solve(costs.tolist()), expected)
@@ -137,7 +138,7 @@ def test_grid_has_the_arcs_of_pyepo():
 def test_a_flow_may_use_cycles_where_they_pay_and_its_path_has_none():
     problem = ShortestPath([(0, 1), (1, 2), (2, 1), (0, 2), (2, 3), (1, 3)], 0, 3)
     assert problem.solve([1.0, -3, 1, 9, 9, 1]).tolist() == [1, 1, 1, 0, 0, 1]
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for _ in range(20):
         arcs = np.unique(rng.integers(0, 7, (20, 2)), axis=0)
         arcs = np.concatenate((arcs[arcs[:, 0] != arcs[:, 1]], [(0, 3), (3, 6)]))
@@ -185,7 +186,7 @@ def test_a_bound_may_be_none_and_infeasible_and_unbounded_programs_name_the_inst
 
 @given(st.integers(0, 9999))
 def test_a_search_improves_decisions_to_the_best_ones(seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     A = np.vstack((rng.uniform(0, 1, size=(2, 7)), -np.ones(7)))
     program = LinearProgram(A, [2.0, 2.5, -1.0], integrality=True, maximize=bool(rng.integers(2)))
     costs, others = rng.normal(size=(2, 4, 7))
@@ -205,7 +206,7 @@ def test_a_tour_of_twenty_nodes_is_that_of_an_integer_program():
     i, j = np.triu_indices(20, 1)
     nodes = np.arange(20)[:, None]
     degrees = ((nodes == i) | (nodes == j)).astype(float)
-    costs = np.random.default_rng(0).normal(size=problem.n_items)
+    costs = default_rng(0).normal(size=problem.n_items)
     A, b = np.zeros((1, len(i))), [0.0]
     while True:
         z = LinearProgram(A, b, degrees, np.full(20, 2.0), integrality=True).solve(costs)
@@ -220,9 +221,8 @@ def test_a_tour_of_twenty_nodes_is_that_of_an_integer_program():
 
 
 def test_local_search_mostly_ends_in_the_shortest_tour():
-    rng = np.random.default_rng(0)
     problem = Tour(12)
-    costs, others = rng.normal(size=(2, 40, problem.n_items))
+    costs, others = default_rng(0).normal(size=(2, 40, problem.n_items))
     best = problem.solve_all(costs)
     tours = problem.improve_all(costs, problem.solve_all(others))
     assert ((costs * (tours - best)).sum(axis=1) < 1e-9).mean() > 0.8

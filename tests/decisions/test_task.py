@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from structboost import PredictThenOptimize, StructBoost, StructuredSVM, check_task
@@ -38,7 +39,7 @@ def cheapest_route(costs):
 
 def travel(n=12, seed=0):
     """Features of instances and costs of arcs, three of them equal in price on purpose."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(n, 2))
     costs = 2.0 + X @ rng.normal(size=(2, ROUTES.n_items)) + rng.uniform(0, 1, (n, ROUTES.n_items))
     costs[0] = 1.0
@@ -46,7 +47,7 @@ def travel(n=12, seed=0):
 
 
 def wares(n=10, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     items = rng.normal(size=(n, 5, 3))
     values = (3.0 + items @ rng.normal(size=3) + rng.uniform(0, 1, (n, 5))).round(1)
     return items, values
@@ -68,7 +69,7 @@ def test_the_decision_task_passes_check_task(features):
 
 def test_instances_may_have_problems_of_their_own():
     items, values = wares()
-    weights = np.random.default_rng(0).integers(1, 4, size=values.shape)
+    weights = default_rng(0).integers(1, 4, size=values.shape)
     X = [
         DecisionInput(items=x, problem=Knapsack(w, 4)) for x, w in zip(items, weights, strict=True)
     ]
@@ -90,7 +91,7 @@ def test_the_hinge_is_the_spo_plus_loss_ties_included(maximize):
     problem = SolvedBy(lambda c: cheapest_route(sign * c), maximize=maximize)
     task = PredictThenOptimizeTask(problem, n_items=ROUTES.n_items)
     Y = task.best_decisions(X, sign * costs)
-    predicted = np.random.default_rng(1).normal(size=costs.shape)
+    predicted = default_rng(1).normal(size=costs.shape)
     predicted[1], predicted[2] = 0.0, costs[2]
     scores = StackedParts({"instance": sign * predicted}, {"instance": np.arange(len(X) + 1)})
     separation = task.separate(X, Y, scores)
@@ -132,7 +133,7 @@ SPARING = partial(PredictThenOptimize, spare_solves=True, random_state=0)
 @pytest.mark.parametrize("train", [StructBoost, StructuredSVM, SPARING])
 @pytest.mark.parametrize("solve", [wrong_below_zero, of_smallest_size])
 def test_a_solver_that_is_wrong_at_costs_of_another_sign_ends_the_fit(solve, train):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(30, 3))
     Y = costs = np.exp(X @ rng.normal(size=(3, 6)))
     task = solve
@@ -190,7 +191,7 @@ def test_a_solver_may_change_its_costs_in_place_and_must_return_a_decision():
         costs.sort()
         return decision
 
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X, costs = rng.normal(size=(5, 3)), rng.normal(size=(5, 6))
     before = costs.copy()
     PredictThenOptimizeTask(sorts, n_items=6).best_decisions(X, costs)

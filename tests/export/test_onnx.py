@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from sklearn.datasets import load_wine
@@ -124,7 +125,7 @@ def test_scores_of_an_ensemble_and_names_of_features():
 
 
 def test_an_ensemble_of_several_kinds_of_parts_is_exported_one_kind_at_a_time():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     tokens = [rng.normal(size=(5, 3)) for _ in range(20)]
     tags = [(rows[:, 0] > 0).astype(int) for rows in tokens]
     model = StructBoost(ChainTask(2), C=10, max_rounds=5, tol=0.5).fit(tokens, tags).model_
@@ -136,7 +137,7 @@ def test_an_ensemble_of_several_kinds_of_parts_is_exported_one_kind_at_a_time():
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 HOLED = np.where(RNG.random(TABLE.shape) < 0.2, np.nan, TABLE)
 MIXED = pd.DataFrame({"width": HOLED[:, 0], "colour": pd.Categorical(COLOUR), "size": TABLE[:, 1]})
 MIXED.loc[::7, "colour"] = None

@@ -97,8 +97,7 @@ def test_groups_stay_together():
 
 
 def test_responses_of_sets_are_log_odds_of_each_label():
-    rng = default_rng(1)
-    X = rng.normal(size=(120, 2))
+    X = default_rng(1).normal(size=(120, 2))
     Y = np.column_stack((X[:, 0] > 0, X[:, 1] > 0.3, np.zeros(120))).astype(int)
     one_each = CrossFitted(LogisticRegression(), folds=3).fit_transform(X, Y)
     all_at_once = CrossFitted(KNeighborsClassifier(9), folds=3).fit_transform(X, Y)

@@ -89,9 +89,8 @@ def test_the_default_refuses_a_table_on_disk_with_a_remedy(tmp_path):
 
 def test_a_ranker_respects_queries():
     # Within a query relevance follows the feature, over all items it follows the query's offset.
-    rng = default_rng(0)
     qid = np.repeat(np.arange(20), 10)
-    within = rng.normal(size=200)
+    within = default_rng(0).normal(size=200)
     made = np.column_stack((within, 5.0 * qid))
     relevance = np.digitize(within, [-0.5, 0.5]) + 10 * (19 - qid)
     ranker = StructBoostRanker("hinge", C=50).fit(made, relevance, qid=qid)

@@ -65,8 +65,7 @@ def test_tokens_of_which_nothing_was_in_training_are_warned_of(case, weak_learne
     for call in (tagger.predict, loaded.predict_marginals):
         with pytest.warns(UserWarning, match=r"120 of the 120 tokens of X .* such as X\[0\]\[0\]"):
             call(strange)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         # A tenth of known tokens is no other form.
         for tokens in (known, known[:1], [*known[:3], *strange[3:]]):
             tagger.predict(tokens)

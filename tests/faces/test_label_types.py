@@ -78,6 +78,9 @@ def same(labels, others):
     assert_array_equal(labels, others)
 
 
+each_face_of_one_label = pytest.mark.parametrize("face", sorted(set(FACES) - {"sets"}))
+
+
 @pytest.mark.parametrize(
     ("face", "labels"),
     [
@@ -126,7 +129,7 @@ def test_labels_that_no_file_holds_are_refused_by_every_classifier(face, labels)
     refused(message, FACES[face]().fit, X, y)
 
 
-@pytest.mark.parametrize("face", sorted(set(FACES) - {"sets"}))
+@each_face_of_one_label
 @pytest.mark.parametrize("of_frame", [False, True])
 def test_one_hot_labels_are_refused_with_what_to_write(face, of_frame):
     y = np.column_stack((IS_FIRST, ~IS_FIRST)).astype(int)
@@ -213,7 +216,7 @@ def test_class_weights_name_labels_of_their_type(face):
     )
 
 
-@pytest.mark.parametrize("face", sorted(set(FACES) - {"sets"}))
+@each_face_of_one_label
 def test_labels_of_a_score_are_refused_as_in_a_fit(face):
     y = IS_FIRST.astype(float)
     model = FACES[face]().fit(X, y)

@@ -57,8 +57,7 @@ def test_a_run_on_a_large_table_resumes(tmp_path, monkeypatch):
 
 def test_trees_on_a_large_table_take_less_memory_than_a_copy_of_it(monkeypatch):
     monkeypatch.setattr(base, "_MOST_COPIED", 1)
-    rng = default_rng(0)
-    X = rng.standard_normal((20_000, 100))
+    X = default_rng(0).standard_normal((20_000, 100))
     y = X[:, 0] > 0
     model = StructBoostClassifier(max_iter=2, max_features=1.0)
     model.fit(X[:1000], y[:1000])

@@ -20,8 +20,7 @@ NAMES = np.array(["cat", "dog", "fish"])
 
 def data(n=200, seed=0):
     """Three labels; the second excludes the first."""
-    rng = default_rng(seed)
-    X = rng.normal(size=(n, 3))
+    X = default_rng(seed).normal(size=(n, 3))
     first = X[:, 0] > 0.3
     Y = np.column_stack((first, ~first & (X[:, 1] > 0), X[:, 2] + X[:, 0] > 1)).astype(int)
     return X, Y
@@ -192,8 +191,7 @@ def test_both_orders_of_pairs_are_told_apart_and_added_labels_are_counted(form, 
     turned = StructBoostMultiLabelClassifier(max_iter=2, hierarchy=FORMS_OF_PAIRS[form](TURNED))
     refused(r"hierarchy has pairs that seem to be \(child, parent\)", turned.fit, X, as_given(sets))
     model = StructBoostMultiLabelClassifier(max_iter=5, hierarchy=FORMS_OF_PAIRS[form](TREE))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model.fit(X, as_given(sets))
     texts = [str(told.message) for told in caught if "hierarchy" in str(told.message)]
     assert len(texts) == (n_open > 0)

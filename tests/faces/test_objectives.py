@@ -96,9 +96,8 @@ def test_parameters_do_not_change_the_objective(face, objective, reloaded):
 
 
 def test_taxonomies_predict_the_class_of_least_expected_cost(reloaded):
-    rng = np.random.default_rng(0)
     # Two classes of one branch share a probability of 0.6, and the class beside them has 0.4.
-    y = rng.choice(3, p=[0.3, 0.3, 0.4], size=1500)
+    y = np.random.default_rng(0).choice(3, p=[0.3, 0.3, 0.4], size=1500)
     x = np.arange(1500)[:, None] % 2.0
     settings = {"max_iter": 60, "taxonomy": {"a": [0, 1], 2: None}}
     fitted = StructBoostClassifier(**settings).fit(x, y)

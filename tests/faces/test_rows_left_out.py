@@ -142,8 +142,7 @@ def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
 @pytest.mark.slow
 def test_boosting_continues_while_held_out_scores_need_a_larger_scale():
     """The held-out loss of a product of three signs rises for long before it falls."""
-    rng = default_rng(7)
-    signs = rng.normal(size=(8000, 10))
+    signs = default_rng(7).normal(size=(8000, 10))
     product = (np.prod(signs[:, :3], axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(signs[:4000], product[:4000])
     assert log_loss(product[4000:], model.predict_proba(signs[4000:])) < 0.05

@@ -31,8 +31,12 @@ SQUARING = [
 ]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+each_size = pytest.mark.parametrize("size", SIZES)
+dense_and_sparse = pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+
+
+@each_size
+@dense_and_sparse
 @pytest.mark.parametrize("model", SQUARING, ids=repr)
 def test_features_whose_squares_are_no_numbers_are_refused(model, container, size):
     refused(r"(features|values) up to .* scale", model.fit, container(X * size), Y)
@@ -44,19 +48,18 @@ def test_sparse_features_whose_likelihood_overflows_are_refused():
 
 
 @pytest.mark.parametrize("objective", ["log_loss", "hinge"])
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@dense_and_sparse
 def test_a_difference_of_two_values_may_overflow(container, objective):
     settings = {"C": 5.0} if objective == "hinge" else {}
     model = StructBoostClassifier(objective, max_iter=3, **settings)
     signs = np.where(X[:, :1] > 0, 1.7e308, -1.7e308)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         # From the sum by which scikit-learn looks for infinite numbers.
         warnings.filterwarnings("ignore", "invalid value encountered in reduce")
         assert model.fit(container(signs), Y).score(container(signs), Y) == 1
 
 
-@pytest.mark.parametrize("size", SIZES)
+@each_size
 @pytest.mark.parametrize("weak", ["stump", "tree"])
 def test_other_learners_take_features_of_any_size(weak, size):
     model = StructBoostClassifier(
@@ -66,7 +69,7 @@ def test_other_learners_take_features_of_any_size(weak, size):
     assert np.array_equal(model.fit(X * size, Y).predict(X * size), expected)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@each_size
 @pytest.mark.parametrize("start", ["none", "least_squares"])
 def test_decisions_take_features_of_any_size(start, size):
     model = PredictThenOptimize(Choose(3, 1), C=5.0, start=start, random_state=0)

@@ -45,7 +45,10 @@ def arrow(frame):
     return pyarrow.Table.from_pandas(frame, preserve_index=False)
 
 
-@pytest.mark.parametrize("name", quickly(FACES))
+each_face = pytest.mark.parametrize("name", quickly(FACES))
+
+
+@each_face
 def test_faces_take_categories_missing_values_and_columns_by_name(name, reloaded):
     frame = COLOURED.mask(np.random.default_rng(1).random(COLOURED.shape) < 0.1)
     model = fitted(name, frame)
@@ -97,7 +100,7 @@ def test_an_encoded_table_equals_one_encoded_by_hand(name):
     )
 
 
-@pytest.mark.parametrize("name", quickly(FACES))
+@each_face
 def test_missing_values_in_prediction_alone_are_taken(name):
     model = fitted(name, FRAME)
     scores = model.decision_function(HOLES_FRAME)
@@ -132,8 +135,7 @@ def test_whole_numbers_as_labels_of_columns_are_matched(name):
 @pytest.mark.parametrize("name", ["StructBoost, hinge", "StructuredSVM", "ShareBoost"])
 def test_columns_of_unseen_categories_warn_with_the_column(name):
     model = fitted(name, COLOURED)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(COLOURED.assign(colour=np.where(np.arange(N) % 2 == 0, "red", "violet")))
         model.predict(COLOURED.assign(colour=pandas.Series([None] * N, dtype=object)))
     with pytest.warns(UserWarning, match=r"Column 'colour' of X has no value that training had"):
@@ -146,7 +148,7 @@ def test_columns_of_unseen_categories_warn_with_the_column(name):
         model.decision_function(COLOURED.assign(colour=np.char.upper(COLOUR)))
 
 
-@pytest.mark.parametrize("name", quickly(FACES))
+@each_face
 def test_sparse_rows_of_zeros_warn_if_training_had_none(name, reloaded):
     table = sparse.csr_array(np.column_stack((TABLE, np.ones(N))))
     other = table.copy()
@@ -157,8 +159,7 @@ def test_sparse_rows_of_zeros_warn_if_training_had_none(name, reloaded):
         with pytest.warns(UserWarning, match=rf"X has 20 of {N} rows that are 0 everywhere"):
             same.predict(other)
     used = fitted(name, other)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(table)
         model.predict(other.toarray())
         used.predict(other)
@@ -184,8 +185,7 @@ def test_the_rarest_of_many_categories_count_as_one(name, reloaded):
     for same in (model, reloaded(model)):
         assert len(np.unique(same.decision_function(frame)[254:400])) == 1
         assert set(codes_of(frame, same.categories_)[0][254:400]) == {254.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         model.predict(frame[300:310])
 
 

@@ -184,8 +184,7 @@ def test_forbidden_tags_that_do_not_occur_are_named():
     ):
         tagger.fit(X, y)
     assert tagger.predict(X) == y
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         StructBoostTagger(**HINGE, forbidden=[("N", "D"), ("D", None)]).fit(X, y)
 
 

@@ -271,8 +271,7 @@ def run_case(case):
     import_all()
     if "dask" not in case:
         say(BEGUN)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         CASES[case]()
     is_interrupted = any(issubclass(warning.category, InterruptedFitWarning) for warning in caught)
     say("model, interrupted" if is_interrupted else "model, whole")

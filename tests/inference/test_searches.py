@@ -134,20 +134,27 @@ def test_a_public_search_finds_what_the_task_finds(name):
     assert n_compared >= 10
 
 
+TABLE = {"scores": np.eye(3)}
+CHAIN = {"emissions": np.ones((3, 2)), "transitions": np.eye(2)}
+GRAPH = {"node_scores": np.eye(2), "edges": [[0, 1]], "edge_scores": [np.eye(2)]}
 EXAMPLES = {
-    "alpha_expansion_labels": dict(node_energies=np.eye(3), edges=[[0, 1]], weights=[1.0]),
-    "arborescence_marginals": dict(scores=np.eye(3)),
-    "forward_backward": dict(emissions=np.ones((3, 2)), transitions=np.eye(2)),
-    "graph_marginals": dict(node_scores=np.eye(2), edges=[[0, 1]], edge_scores=[np.eye(2)]),
-    "linear_assignment": dict(scores=np.eye(2)),
-    "map_labels": dict(node_scores=np.eye(2), edges=[[0, 1]], edge_scores=[np.eye(2)]),
-    "maximum_spanning_arborescence": dict(scores=np.eye(3)),
-    "min_cut_labels": dict(node_energies=np.eye(2), edges=[[0, 1]], forward=[1.0], backward=[1.0]),
-    "semi_markov_viterbi": dict(spans=np.ones((3, 2, 2)), transitions=np.eye(2)),
+    "alpha_expansion_labels": {
+        "node_energies": np.eye(3), "edges": [[0, 1]], "weights": [1.0]
+    },
+    "arborescence_marginals": TABLE,
+    "forward_backward": CHAIN,
+    "graph_marginals": GRAPH,
+    "linear_assignment": TABLE,
+    "map_labels": GRAPH,
+    "maximum_spanning_arborescence": TABLE,
+    "min_cut_labels": {
+        "node_energies": np.eye(2), "edges": [[0, 1]], "forward": [1.0], "backward": [1.0]
+    },
+    "semi_markov_viterbi": {"spans": np.ones((3, 2, 2)), "transitions": np.eye(2)},
     "solve_knapsack": {"values": [1.0, 2.0], "weights": [1.5, 2.0], "capacity": [3.0]},
-    "sparse_assignment": dict(scores=[1.0], pairs=[[0, 1]], shape=(2, 2)),
-    "viterbi": dict(emissions=np.ones((3, 2)), transitions=np.eye(2)),
-}
+    "sparse_assignment": {"scores": [1.0], "pairs": [[0, 1]], "shape": (2, 2)},
+    "viterbi": CHAIN,
+}  # fmt: skip
 HUGE = np.full((2, 2), 1e308)
 CASES = [(name, argument) for name, given in EXAMPLES.items() for argument in given]
 

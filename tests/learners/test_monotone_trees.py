@@ -34,8 +34,11 @@ def drawn(seed, depth, **options):
     return rng, family, tree, at, at[comparable(GRID, directions)].T
 
 
+seeds_and_depths = given(st.integers(0, 10**6), st.integers(1, 3))
+
+
 @settings(max_examples=40)
-@given(st.integers(0, 10**6), st.integers(1, 3))
+@seeds_and_depths
 def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
     rng, family, tree, at, (low, high) = drawn(seed, depth)
     duals = rng.normal(size=(64, 1))
@@ -47,7 +50,7 @@ def test_leaves_are_the_best_of_all_that_keep_the_directions(seed, depth):
     assert (leaves[low] <= leaves[high]).all()
 
 
-@given(st.integers(0, 10**6), st.integers(1, 3))
+@seeds_and_depths
 def test_confident_leaves_are_the_nearest_that_keep_the_directions(seed, depth):
     rng, family, tree, at, (low, high) = drawn(seed, depth, confident=True)
     wished, masses = rng.normal(size=2**depth), rng.uniform(0.1, 2.0, 2**depth)

@@ -36,8 +36,7 @@ def test_no_function_in_the_ball_has_a_larger_edge(seed, response):
     X = X if response[0] < 0 else np.abs(X)
     family = LinearFunctionFamily(X, response)
     found = family.price(duals, 3)
-    rng = default_rng(seed)
-    others = rng.normal(size=(300, family.standardisation.width))
+    others = default_rng(seed).normal(size=(300, family.standardisation.width))
     others = others if response[0] < 0 else np.abs(others)
     others *= family.radius / np.linalg.norm(others, axis=1, keepdims=True)
     edges = others @ family.standardisation.rows(X).T @ duals

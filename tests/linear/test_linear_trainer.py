@@ -76,10 +76,9 @@ def test_classes_are_those_of_logistic_regression_on_standardised_features():
 
 
 def test_label_sets_of_a_sparse_table_are_one_logistic_regression_for_each_label():
-    rng = default_rng(0)
     table = sparse.random(60, 12, 0.3, random_state=0, format="csr")
     X = SparseRows(table)
-    Y = (table.toarray()[:, :3] + 0.3 * rng.random((60, 3)) > 0.3).astype(int)
+    Y = (table.toarray()[:, :3] + 0.3 * default_rng(0).random((60, 3)) > 0.3).astype(int)
     trainer = fitted(MultiLabelTask(3), X, Y, C=120.0)
     scores = trainer.model_.scores(X)
     Z = np.column_stack((table.toarray(), np.ones(60)))

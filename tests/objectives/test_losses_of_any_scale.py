@@ -29,6 +29,9 @@ def one_by_one(unit, X, Y):
     return task, X[:, None], Y[:, None]
 
 
+each_formulation = pytest.mark.parametrize("settings", FORMULATIONS.values(), ids=FORMULATIONS)
+
+
 @pytest.fixture(scope="module")
 def examples():
     rng = np.random.default_rng(0)
@@ -39,7 +42,7 @@ def examples():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tol", [0.01, 1e-4])
-@pytest.mark.parametrize("settings", FORMULATIONS.values(), ids=FORMULATIONS)
+@each_formulation
 @pytest.mark.parametrize("make", [in_batches, one_by_one])
 def test_a_fit_ends_at_the_same_optimum_in_any_unit(examples, make, settings, tol):
     for unit in (1.0, 1e-12, 1e-9, 1e-6, 1e-3, 1e3, 1e9, 1e12):
@@ -53,7 +56,7 @@ def test_a_fit_ends_at_the_same_optimum_in_any_unit(examples, make, settings, to
         assert last["oracle_calls"] < 200
 
 
-@pytest.mark.parametrize("settings", FORMULATIONS.values(), ids=FORMULATIONS)
+@each_formulation
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e9])
 def test_half_of_the_loss_is_too_little_in_any_unit(examples, unit, settings):
     task, *data = one_by_one(unit, *examples)

@@ -21,9 +21,8 @@ RULES = {"coded": SharedOverChannels, "multiclass": BestCode}
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_gap_closes_and_bounds_hold_over_the_family(name):
-    rng = np.random.default_rng(3)
     y = np.arange(36) % 3
-    X = np.round(rng.normal(size=(36, 2)) + 0.8 * np.eye(3)[y][:, :2], 0)
+    X = np.round(np.random.default_rng(3).normal(size=(36, 2)) + 0.8 * np.eye(3)[y][:, :2], 0)
     trainer = StructBoost(
         TASKS[name], C=1.2, tol=1e-4, max_rounds=400, formulation=NormBoundedHinge(),
         pricing=RULES[name](), columns_per_channel=1,

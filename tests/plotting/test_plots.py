@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from PIL import Image
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -92,7 +93,7 @@ def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
 @pytest.mark.filterwarnings("ignore:The model is empty")
 def test_report_omits_sections_that_a_model_lacks(tmp_path):
     qid = np.repeat(np.arange(15), 10)
-    shuffled = np.random.default_rng(0).permutation(150)
+    shuffled = default_rng(0).permutation(150)
     data = X[shuffled], Y[shuffled]
     trees = StructBoostRanker(max_iter=2).fit(*data, qid=qid)
     page, text = page_of(tmp_path, trees, *data, qid=qid)
@@ -180,8 +181,7 @@ def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
 
 
 def test_slopes_and_steps_add_up_to_the_scores():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 3)) + 100.0
+    X = default_rng(0).normal(size=(150, 3)) + 100.0
     y = (X.sum(axis=1) > 300.0).astype(int) + (X[:, 2] > 101.0)
     model = StructBoostClassifier(
         objective="hinge", C=30, tol=0.05, weak_learner=["linear", "stump"]
@@ -206,7 +206,7 @@ def test_slopes_and_steps_add_up_to_the_scores():
 
 
 def test_holes_and_categories_are_drawn_beside_the_numbers():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     frame = pd.DataFrame(
         {"colour": rng.choice(["red", "blue", "grey"], size=200), "size": rng.normal(size=200)}
     )

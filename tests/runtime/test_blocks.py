@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 
 from structboost.runtime import blocks
@@ -29,7 +30,7 @@ def plain_tree(sums):
 
 @given(st.integers(1, 70), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_sums_along_the_tree_are_the_same_bits_however_it_is_cut_up(n, largest, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     sums = rng.normal(size=(n, 2)) * 10 ** rng.uniform(-8, 8, (n, 1))
     expected = plain_tree(sums)
     assert np.array_equal(tree_sum(sums.copy()), expected)
@@ -90,7 +91,7 @@ STEPS = st.lists(
 @pytest.mark.slow
 @given(STEPS, st.integers(0, 2**32 - 1))
 def test_growing_matrix_equals_stacked_and_selected_arrays(steps, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     growing, expected = GrowingMatrix(2, np.float64), np.zeros((0, 2))
     for step, n in steps:
         n_rows, n_columns = expected.shape

@@ -195,8 +195,7 @@ def interrupt():
 def test_an_interrupt_at_any_call_leaves_the_last_whole_round_or_nothing(name, data):
     X, y, whole, n_calls = whole_fit(name)
     trainer = trainer_of(name)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         try:
             with at_calls([data.draw(st.integers(0, n_calls - 1))], interrupt):
                 trainer.fit(X, y)
@@ -317,7 +316,6 @@ def test_interrupted_step_gives_no_warning_about_its_model():
             warnings.warn("weights are kept", InterruptedFitWarning, stacklevel=2)
             return self
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         with pytest.raises(KeyboardInterrupt):
             uninterrupted(Step().fit)

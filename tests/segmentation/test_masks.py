@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, jaccard_score
@@ -31,7 +32,7 @@ from tests.helpers.refusals import refused
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHAPE = (8, 12)
-FOUR = np.random.default_rng(0).choice([0, 1, 3, 255], size=SHAPE).astype(np.uint8)
+FOUR = default_rng(0).choice([0, 1, 3, 255], size=SHAPE).astype(np.uint8)
 
 
 @pytest.fixture
@@ -321,7 +322,7 @@ def test_masks_with_palette_alpha_or_equal_channels_are_read_as_indices(tmp_path
 
 
 def test_written_pictures_are_read_back_unchanged(tmp_path):
-    photograph = np.random.default_rng(0).integers(0, 256, size=(30, 60, 3)).astype(np.uint8)
+    photograph = default_rng(0).integers(0, 256, size=(30, 60, 3)).astype(np.uint8)
     write_png(tmp_path / "x.png", photograph)
     assert_array_equal(read_photograph(tmp_path / "x.png"), photograph)
     assert shrink_to(photograph, 20).shape == (10, 20, 3)
@@ -333,7 +334,7 @@ def test_written_pictures_are_read_back_unchanged(tmp_path):
 
 @pytest.mark.parametrize("n_labels", [2, 3])
 def test_scores_are_those_of_scikit_learn_without_void(n_labels):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     superpixels = rng.integers(0, 6, size=(20, 20), dtype=np.int32)
     truth = rng.choice([*range(n_labels + 1), 255], size=(20, 20)).astype(np.uint8)
     labels = np.arange(6) % n_labels

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -157,7 +158,7 @@ def test_strokes_use_paths_where_colours_are_equal():
 
 @pytest.mark.parametrize("shape", [(1, 2), (5, 300), (700, 40)])
 def test_stroke_segmenter_accepts_images_of_any_size(shape):
-    image = np.random.default_rng(0).integers(0, 256, size=(*shape, 3)).astype(np.uint8)
+    image = default_rng(0).integers(0, 256, size=(*shape, 3)).astype(np.uint8)
     strokes = np.zeros(shape, np.uint8)
     strokes[:, 0], strokes[:, -1] = 1, 2
     assert StrokeSegmenter(30, longest=500).predict(image, strokes).shape == shape
@@ -172,7 +173,7 @@ def scene(n_classes):
     for k in range(1, n_classes):
         mask[np.hypot(x - 110 * k, y - 120) < 52] = k
     colours = np.array([(128, 128, 128), (200, 60, 60), (60, 60, 200)])
-    noise = np.random.default_rng(0).normal(scale=60.0, size=(240, 360, 3))
+    noise = default_rng(0).normal(scale=60.0, size=(240, 360, 3))
     return np.clip(colours[mask] + noise, 0, 255).astype(np.uint8), mask
 
 

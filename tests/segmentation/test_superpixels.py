@@ -11,6 +11,7 @@ import joblib
 import networkx as nx
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from scipy.ndimage import label as components
 from scipy.special import softmax
@@ -59,7 +60,7 @@ from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.photographs import QUICK
 from tests.helpers.refusals import refused
 
-NOISE = np.random.default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
+NOISE = default_rng(0).integers(0, 256, size=(40, 50, 3)).astype(np.uint8)
 HALVES = np.full((40, 50, 3), 30, np.uint8)
 HALVES[:, 25:] = 220
 
@@ -80,7 +81,7 @@ def test_any_image_is_described_by_connected_superpixels_without_gaps(image):
 
 
 def test_adjacency_counts_pairs_of_pixels_and_averages_their_steps():
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     labels = rng.integers(0, 5, size=(9, 8)).astype(np.int32)
     values = rng.normal(size=(9, 8, 3))
     steps = defaultdict(list)
@@ -97,7 +98,7 @@ def test_adjacency_counts_pairs_of_pixels_and_averages_their_steps():
 
 
 def test_means_and_counts_of_regions_and_patches_are_those_of_their_pixels():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     labels = np.repeat(np.arange(6, dtype=np.int32).reshape(2, 3), 4, axis=0)
     planes = rng.normal(size=(8, 3, 2)).astype(np.float32)
     mask = rng.choice([0, 1, 2, 255], size=(8, 3)).astype(np.uint8)
@@ -126,7 +127,7 @@ def test_word_histograms_reach_two_superpixels_away():
     image = describe(make_synthetic_images(1).images[0], 40)
     codebook = learn_codebook([image], 5)
     assert_array_equal(codebook, learn_codebook([image], 5))
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     codebook = rng.integers(0, 256, codebook.shape)
     words = rng.integers(0, 5, len(image.points))
     # Each point is a word itself.
@@ -158,7 +159,7 @@ def test_stored_images_are_those_that_are_described_and_errors_name_the_image(tm
 
 @pytest.mark.parametrize("fit", [partial(fit_trees, n_rounds=3), fit_joint])
 def test_classes_that_are_missing_in_training_are_less_likely_and_files_keep_all(fit):
-    rows = np.random.default_rng(0).normal(size=(700, 300)).astype(np.float32)
+    rows = default_rng(0).normal(size=(700, 300)).astype(np.float32)
     labels = np.where(rows[:, 0] > 0, 3, 1)
     two = fit(rows.copy(), labels, 4)
     kind, arrays = type(two), two.to_arrays()
@@ -176,8 +177,7 @@ def test_classes_that_are_missing_in_training_are_less_likely_and_files_keep_all
 
 
 def test_the_joint_classifier_takes_signed_roots_of_standardised_features():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(700, 300)).astype(np.float32) * 3 + 1
+    rows = default_rng(0).normal(size=(700, 300)).astype(np.float32) * 3 + 1
     labels = (rows[:, 0] + rows[:, 1] > 2).astype(np.int64)
     found = fit_joint(rows.copy(), labels, 2)
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
@@ -205,7 +205,7 @@ def most_frequent(counts):
 def test_log_probabilities_come_from_classifiers_of_other_images():
     """Labels are random: only a classifier that has seen the image can know them."""
     images, _ = described(4)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     labels = [rng.integers(0, 2, size=image.n_superpixels) for image in images]
     counts = [
         np.eye(2, dtype=np.int64)[drawn] * image.sizes[:, None]
@@ -329,7 +329,7 @@ SSVM, STUMPS = CRFSettings(learner="ssvm"), CRFSettings(learner="stump")
 
 def linear_images(n, seed, stranger=None):
     """Labels that are a noisy linear function of three potentials, where edges tell nothing."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     graphs, counts = [], []
     for i in range(n):
         rows = rng.normal(size=(20, 3))
@@ -344,7 +344,7 @@ def linear_images(n, seed, stranger=None):
 
 
 def test_a_cross_fitted_function_has_the_weights_of_each_fold_and_elsewhere_the_mean():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     features, duals = rng.random((60, 3)), rng.normal(size=(60, 2))
     weights = CrossFittedWeights(rng.random((2, 3)), rng.integers(0, 2, 60))
     family = CrossFittedFunction(features, weights)
@@ -407,7 +407,7 @@ def test_crf_model_from_arrays_has_the_energies_of_the_trainer(settings):
 
 
 def test_costs_of_labels_are_differences_of_energies():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     nodes, weights = rng.normal(size=(6, 3)), rng.uniform(size=9)
     edges = rng.permutation(list(combinations(range(6), 2)))[:9]
     labels = rng.integers(3, size=6)
@@ -420,7 +420,7 @@ def test_costs_of_labels_are_differences_of_energies():
 
 
 def test_labels_drawn_with_a_known_factor_lead_back_to_it():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     costs = rng.normal(size=(20_000, 3))
     cumulated = softmax(-2.5 * costs, axis=1).cumsum(axis=1)
     drawn = (rng.uniform(size=(len(costs), 1)) > cumulated).sum(axis=1)
@@ -436,7 +436,7 @@ def test_C_is_chosen_by_cross_validation(capsys):
     assert settings.linear_C in (0.01, 0.1, 1.0)
     # A photograph that comes twice tells nothing of how others are labelled: with its index it is
     # never held out.
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     noise = [50 * np.eye(2, dtype=np.int64)[rng.integers(0, 2, 20)] for _ in graphs]
     twice = graphs * 2, noise * 2, STUMPS, (3.0, 10.0)
     *_, alone = tuned(*twice, groups=[*range(9)] * 2)

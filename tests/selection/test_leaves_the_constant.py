@@ -77,8 +77,7 @@ def test_the_segmenter_leaves_the_background():
 
 
 def test_decisions_leave_the_one_that_is_best_on_average():
-    random = default_rng(0)
-    X = random.normal(size=(120, 3))
+    X = default_rng(0).normal(size=(120, 3))
     costs = np.column_stack((np.zeros(120), np.where(X[:, 0] > 1, -3.0, 1.0)))
     model = PredictThenOptimize(Threshold(), start="none", random_state=0).fit(X, costs)
     assert len(np.unique(model.predict(X), axis=0)) == 2
@@ -97,8 +96,7 @@ def test_a_linear_function_of_nothing_ends_without_a_gap_of_zero():
 
 @pytest.mark.slow
 def test_theta_leaves_one_class():
-    random = default_rng(1)
-    X = random.normal(size=(300, 3))
+    X = default_rng(1).normal(size=(300, 3))
     y = (X[:, 0] > 1.2) * 1 + (X[:, 1] > 1.2)
     model = MultiBoostECCClassifier(theta="cv", max_rounds=60, random_state=0).fit(X, y)
     path = model.theta_path_

@@ -155,9 +155,8 @@ def test_the_path_of_a_linear_function_ends_by_rows_and_not_by_distinct_ones():
 @pytest.mark.parametrize("name", ["default", *list(HOLDS_OUT)[:3]])
 def test_a_table_of_counts_gives_the_model_of_its_rows(name):
     model = HOLDS_OUT.get(name, StructBoostClassifier(random_state=0))
-    random = default_rng(0)
     cells = np.array([(i % 6, i // 6) for i in range(54)], float)
-    counts = random.integers(1, 30, (54, 2))
+    counts = default_rng(0).integers(1, 30, (54, 2))
     X, y = np.repeat(cells, 2, axis=0), np.tile([0, 1], 54)
     of_counts = model.fit(X, y, sample_weight=2 * counts.ravel()).decision_function(cells)
     factor = getattr(model, "temperature_", None)

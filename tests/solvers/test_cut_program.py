@@ -82,7 +82,10 @@ class Highs:
         return self._others[name] if name in self._others else getattr(self._highs, name)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+each_norm = pytest.mark.parametrize("norm", NORMS)
+
+
+@each_norm
 def test_trouble_with_a_warm_solve_is_gone_after_a_cold_one(norm, monkeypatch, caplog):
     program = small_program(norm)
     run, colds = program._run, []
@@ -131,7 +134,7 @@ def test_large_costs_of_slacks_are_no_trouble():
         assert program.solve(cold=True).objective == pytest.approx(cost * found.fun, rel=1e-5)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each_norm
 @pytest.mark.parametrize("values", [[0.0, 1.0], [1.0, 0.0], [np.inf, 0.0]])
 @pytest.mark.parametrize("dual", [0.0, 0.5])
 def test_answers_of_the_solver_are_checked(norm, values, dual):
@@ -143,7 +146,7 @@ def test_answers_of_the_solver_are_checked(norm, values, dual):
         program.solve()
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each_norm
 def test_what_the_solver_calls_infeasible_is_named(norm):
     program = small_program(norm)
     program._highs.changeColBounds(0, 5.0, 1.0)

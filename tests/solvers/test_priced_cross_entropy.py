@@ -52,9 +52,8 @@ def test_solution_agrees_with_another_solver_and_the_bound_is_below_all_weights(
 @given(seed=st.integers(0, 10**6))
 def test_bound_is_valid_at_any_weights_and_edges_are_slopes(seed):
     dense, problem, prices = made(seed)
-    rng = default_rng(seed)
     best = problem.solve(8.0, prices, np.zeros(8), 1e-7).objective
-    weights = rng.exponential(size=8)
+    weights = default_rng(seed).exponential(size=8)
     at = problem._at(weights, 8.0, prices).solution
     assert at.bound <= best * (1 + 1e-6) <= at.objective * (1 + 2e-6)
     slopes = approx_fprime(weights, objective, 1e-6, dense, problem, np.zeros(8), 1.0)

@@ -194,6 +194,7 @@ STRUCTURES = {
     "matching": matching,
     "trees": trees,
 }
+each_structure = pytest.mark.parametrize("name", STRUCTURES)
 
 
 def outputs_of(task, x):
@@ -236,7 +237,7 @@ def flat(task, values, own):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRUCTURES)
+@each_structure
 def test_searches_sums_and_batches_equal_enumeration(name):
     for seed in range(36):
         compare_with_all_outputs(name, seed, (0.25, 1.0, 1000.0)[seed % 3])
@@ -309,7 +310,7 @@ def compare_with_all_outputs(name, seed, scale):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRUCTURES)
+@each_structure
 def test_each_structure_passes_check_task(name):
     for seed in range(2):
         _, task, X, Y = problem(name, seed, 5)
@@ -317,7 +318,7 @@ def test_each_structure_passes_check_task(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRUCTURES)
+@each_structure
 def test_a_linear_function_of_the_parts_is_learned_with_a_certificate(name):
     rng, task, X, _ = problem(name, 1, 60)
     stack = task.stack(X)
@@ -344,7 +345,7 @@ def test_a_linear_function_of_the_parts_is_learned_with_a_certificate(name):
         assert trainer.score(X[40:], Y[40:]) > -0.6 * blind
 
 
-@pytest.mark.parametrize("name", STRUCTURES)
+@each_structure
 def test_labelled_parts_take_other_features(name):
     rng, task, X, Y = problem(name, 0)
     if task.labelled_kind is None:

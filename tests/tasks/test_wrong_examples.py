@@ -14,6 +14,7 @@ from tests.helpers.task_problems import NO_INPUTS, NO_OUTPUTS, task_problems
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 PROBLEMS = task_problems()
+each_task = pytest.mark.parametrize("name", PROBLEMS)
 WRONG = 37
 BOOSTED = partial(StructBoost, C=5.0, max_rounds=2)
 TRAINERS = {
@@ -50,7 +51,7 @@ def fitted():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROBLEMS)
+@each_task
 def test_a_wrong_truth_is_named_in_fit_and_score(name, fitted):
     task, X, Y, wrong = PROBLEMS[name]
     for value in (wrong | NO_OUTPUTS).values():
@@ -60,7 +61,7 @@ def test_a_wrong_truth_is_named_in_fit_and_score(name, fitted):
             check_named(lambda make=make, bad=bad: make(task).fit(X, bad), f"Y[{WRONG}]")
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@each_task
 def test_a_wrong_truth_is_no_output(name):
     task, X, Y, wrong = PROBLEMS[name]
     if isinstance(task, Validates):
@@ -68,7 +69,7 @@ def test_a_wrong_truth_is_no_output(name):
         assert not any(task.is_valid(X[0], value) for value in (wrong | NO_OUTPUTS).values())
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@each_task
 def test_a_wrong_input_is_named_in_fit_and_predict(name, fitted):
     task, X, Y, _ = PROBLEMS[name]
     for value in NO_INPUTS.values():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from sklearn import config_context
 from sklearn.base import clone
@@ -143,7 +144,7 @@ LETTERS = st.lists(st.lists(st.sampled_from("abc"), max_size=4), min_size=1, max
 @given(LETTERS, st.integers(1, 3), st.booleans(), st.integers(0, 1000))
 @settings(max_examples=150)
 def test_means_are_those_of_loops_over_sentences_and_tokens(sentences, radius, has_documents, seed):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     _, words, lengths = read_tokens([[{"word": w} for w in s] for s in sentences], "word")
     documents = rng.integers(0, 3, len(sentences)) if has_documents else None
     probabilities = rng.random((len(words), 2))
@@ -241,7 +242,7 @@ NAMES = [f"N{i}" for i in range(24)]
 
 def corpus(seed, n=40):
     """Sentences in which a name has a hint of its kind once, and then none."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X, y = [], []
     for _ in range(n):
         names = rng.choice(NAMES, 3, replace=False)

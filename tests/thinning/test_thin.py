@@ -6,6 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.base import clone
@@ -130,8 +131,7 @@ def test_a_frame_gives_the_same_trees_without_a_warning(name):
     model, X, y = fitted(name)
     frame = pandas.DataFrame(X, columns=[f"column {j}" for j in range(6)])
     of_frame = clone(model).fit(frame, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         thinned = thin(of_frame, frame[:180], y[:180], n_trees=9)
     same = thin(clone(model).fit(X, y), X[:180], y[:180], n_trees=9)
     assert (thinned.predict_proba(frame) == same.predict_proba(X)).all()
@@ -166,7 +166,7 @@ def test_models_whose_probabilities_are_no_softmax_of_summed_trees_are_refused(m
 def test_no_weights_of_all_trees_have_an_objective_below_the_bound(name):
     model, X, y = fitted(name, 2 if name == "histograms" else 3)
     thinned = thin(model, X, y, n_trees=8, refit_leaves=False)
-    responses, rng = thinned._reader.responses(X), np.random.default_rng(0)
+    responses, rng = thinned._reader.responses(X), default_rng(0)
     values = np.zeros((thinned.n_trees_before, *thinned.decision_function(X).shape))
     for block in responses.blocks:
         values[block.functions, :, block.channel] = block.scores
@@ -235,8 +235,7 @@ def test_rows_that_the_model_was_trained_on_warn_and_rare_classes_do_not_stop_fo
     model, X, y = fitted("forest")
     # Classes of fewer rows than folds do not stop them.
     rows = np.concatenate((np.flatnonzero(y == "ant")[:40], np.flatnonzero(y == "bee")[:2]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         assert thin(model, X[rows], y[rows], n_trees=8).n_trees_before == 20
 
 
@@ -294,7 +293,7 @@ N_ROWS, N_TREES, N_LEAVES, N_CLASSES = 30, 4, 3, 3
 
 
 def problem(seed, has_channels):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     leaves = rng.integers(N_LEAVES, size=(N_TREES, N_ROWS))
     scored = np.ones((N_TREES, N_CLASSES), bool)
     if has_channels:

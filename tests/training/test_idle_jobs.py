@@ -42,8 +42,7 @@ def started(monkeypatch):
 
 def idle_jobs(fit):
     """Texts of the warnings of a fit that name n_jobs."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         fit()
     return [str(one.message) for one in caught if "n_jobs" in str(one.message)]
 

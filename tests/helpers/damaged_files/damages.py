@@ -39,8 +39,7 @@ def other_entries(arrays, name, random):
     if not array.size:
         return
     flat = array.reshape(-1).copy()
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         value = np.array(NUMBERS[random.integers(len(NUMBERS))]).astype(array.dtype)
     if random.random() < 0.3:
         flat[:] = value
