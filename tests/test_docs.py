@@ -23,9 +23,13 @@ PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PUBLIC = ["structboost", *(f"structboost.{name}" for name in sorted(structboost._PACKAGES))]
 
 
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
 def blocks(page):
     """Python blocks of a page, each with the line it starts at."""
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     return [(text.count("\n", 0, match.start(1)), match.group(1)) for match in BLOCK.finditer(text)]
 
 
@@ -35,7 +39,7 @@ def each(pages):
 
 def anchors(page):
     """Anchors of a page's headings."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text_of(page), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
@@ -76,7 +80,7 @@ def test_tagger_fits_on_a_screen_and_boosting_beats_linear(run, capsys):
 
 @each(PAGES)
 def test_every_link_of_a_page_leads_somewhere(page):
-    for link in map("".join, LINK.findall(page.read_text(encoding="utf-8"))):
+    for link in map("".join, LINK.findall(text_of(page))):
         target, _, anchor = link.partition("#")
         found = page.parent / target if target else page
         assert found.exists(), link
@@ -86,7 +90,7 @@ def test_every_link_of_a_page_leads_somewhere(page):
 @each(PAGES)
 def test_every_file_that_a_page_names_exists(page):
     roots = [ROOT, ROOT / "structboost", ROOT / "docs"]
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    text = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.M | re.S)
     for path in PATH.findall(text):
         assert any((root / path).exists() for root in roots), path
 
@@ -97,12 +101,12 @@ GUIDES += [ROOT / "docs" / "results" / "index.md"]
 
 @each(GUIDES)
 def test_a_page_begins_with_its_title(page):
-    assert page.read_text(encoding="utf-8").startswith("# ")
+    assert text_of(page).startswith("# ")
 
 
 @each([ROOT / "README.md", *GUIDES])
 def test_lines_of_a_page_are_at_most_100_wide(page):
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     if page.name == "decisions.md":  # a decision is one row, however long
         text = re.sub(r"^\|.*", "", text, flags=re.M)
     # Tables that programs write are as wide as what was measured.
@@ -114,13 +118,13 @@ def test_lines_of_a_page_are_at_most_100_wide(page):
 
 @each([*PAGES, *(ROOT / "examples").rglob("*.py")])
 def test_pages_and_examples_import_from_packages_that_the_reference_lists(page):
-    text = page.read_text(encoding="utf-8")
+    text = text_of(page)
     found = set(re.findall(r"^ *from (structboost[.\w]*) import", text, re.M))
     assert found <= set(PUBLIC)
 
 
 def test_the_citation_and_the_changelog_know_the_version():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = tomllib.loads(text_of("pyproject.toml"))["project"]["version"]
     cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", text_of("CITATION.cff"), re.M)
     released = re.search(r"^## (\d\S*) - (\S+)$", text_of("CHANGELOG.md"), re.M)
     assert released.groups() == cited.groups()
@@ -142,13 +146,9 @@ def test_unchanged_lines_of_a_diff_stand_in_its_file():
     assert diffs
 
 
-def text_of(name):
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("package", PUBLIC)
 def test_the_reference_lists_every_public_name(package):
-    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    text = text_of("docs/api.rst")
     sections = re.split(r"^\.\. currentmodule:: (\S+)$", text, flags=re.M)
     listed = []
     for module, section in zip(sections[1::2], sections[2::2], strict=True):

@@ -33,8 +33,8 @@ from tests.helpers.engine_tasks import PressingTask
 pytestmark = pytest.mark.benchmarks
 
 
-def tables(n_classes=3, n=200):
-    X, y = make_classification(n, 6, n_informative=4, n_classes=n_classes, random_state=0)
+def tables(n_classes=3):
+    X, y = make_classification(200, 6, n_informative=4, n_classes=n_classes, random_state=0)
     return parts(Table(X.astype(np.float32), y), 0)
 
 
@@ -208,7 +208,7 @@ def test_ctrl_c_ends_the_run_and_keeps_finished_units_but_not_half_a_fit(tmp_pat
     """A task presses Ctrl-C, and the machine keeps its weights, as trackers do."""
 
     def trains_on():
-        machine = StructuredSVM(PressingTask(3, at=3), C=300.0, tol=1e-9, random_state=0)
+        machine = StructuredSVM(PressingTask(at=3), C=300.0, tol=1e-9, random_state=0)
         machine.fit(default_rng(0).normal(size=(40, 3)), np.arange(40) % 3)
         return {"value": 0.5}
 

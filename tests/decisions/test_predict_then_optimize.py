@@ -275,8 +275,8 @@ def test_boosted_trees_give_a_start_that_has_not_seen_what_it_predicts():
 class OutOfLicence(GridPath):
     """Fails at the first instance, as soon as so many calls were for so many instances."""
 
-    def __init__(self, n_rows, n_columns, n_instances, n_calls):
-        super().__init__(n_rows, n_columns)
+    def __init__(self, n_instances, n_calls):
+        super().__init__(3, 3)
         self.n_instances, self.n_calls = n_instances, n_calls
 
     def solve_all(self, costs):
@@ -297,7 +297,7 @@ def test_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_index(pa
     rows = {"train": train, "held": held, "boosting": boosting}[part]
     assert rows[0] > 0
     model = PredictThenOptimize(
-        OutOfLicence(3, 3, len(rows), 1), random_state=seed,
+        OutOfLicence(len(rows), 1), random_state=seed,
         weak_learner="stump" if part == "boosting" else "linear",
     )  # fmt: skip
     with pytest.raises(RuntimeError, match="licence") as error:
@@ -307,7 +307,7 @@ def test_solver_that_fails_in_the_choice_of_c_names_the_instance_by_its_index(pa
 
 def test_a_solver_that_fails_where_solves_are_spared_names_the_instance():
     # A sixteenth of the instances is solved at a time: the first three, then others.
-    problem = OutOfLicence(3, 3, 3, 2)
+    problem = OutOfLicence(3, 2)
     with pytest.raises(RuntimeError, match="licence") as error:
         PredictThenOptimize(problem, C=100.0, tol=1e-6, spare_solves=True).fit(*travel(40))
     assert "X[3]" in error.value.__notes__[0]

@@ -52,9 +52,9 @@ def tours_of(n):
     return rows_of([[edges.index(tuple(sorted(e))) for e in ring] for ring in rings], len(edges))
 
 
-def assigned(n, m):
-    """All assignments of n rows to some of m columns."""
-    return np.array([np.eye(m)[list(chosen)] for chosen in permutations(range(m), n)])
+def assigned(n):
+    """All assignments of n rows to some of three columns."""
+    return np.array([np.eye(3)[list(chosen)] for chosen in permutations(range(3), n)])
 
 
 def listed_problems(rng):
@@ -74,9 +74,9 @@ def listed_problems(rng):
         (Knapsack(WEIGHTS, ROOM), both),
         (Knapsack(WEIGHTS[0], 6), one),
         (Knapsack(WEIGHTS[:1] / 3, [2.0]), thirds),
-        (Assignment(3, 3, maximize=maximize), assigned(3, 3).reshape(-1, 9)),
-        (Assignment(2, 3, maximize=maximize), assigned(2, 3).reshape(-1, 6)),
-        (Assignment(3, 2, maximize=maximize), assigned(2, 3).swapaxes(1, 2).reshape(-1, 6)),
+        (Assignment(3, 3, maximize=maximize), assigned(3).reshape(-1, 9)),
+        (Assignment(2, 3, maximize=maximize), assigned(2).reshape(-1, 6)),
+        (Assignment(3, 2, maximize=maximize), assigned(2).swapaxes(1, 2).reshape(-1, 6)),
         (Choose(5, 2, maximize=maximize), rows_of(combinations(range(5), 2), 5)),
         (acyclic, paths),
         (by_search, paths),

@@ -46,10 +46,10 @@ def travel(n=12, seed=0):
     return X, costs
 
 
-def wares(n=10, seed=0):
-    rng = default_rng(seed)
-    items = rng.normal(size=(n, 5, 3))
-    values = (3.0 + items @ rng.normal(size=3) + rng.uniform(0, 1, (n, 5))).round(1)
+def wares():
+    rng = default_rng(0)
+    items = rng.normal(size=(10, 5, 3))
+    values = (3.0 + items @ rng.normal(size=3) + rng.uniform(0, 1, (10, 5))).round(1)
     return items, values
 
 

@@ -245,7 +245,7 @@ def test_stage_wise_mo_is_algorithm_1():
     X = default_rng(0).normal(size=(60, 4)) + np.eye(3)[y] @ np.ones((3, 4))
     model = AdaBoostMOClassifier(max_rounds=5).fit(X, y)
     words = exhaustive_code(3)[y].astype(float)
-    stumps = np.array([np.where(X[:, f] <= t, -1.0, 1.0) for f in range(4) for t in X[:, f]])
+    stumps = all_stumps(X)
     u = np.full(words.shape, 1 / words.size)
     scores = np.zeros(words.shape)
     for record in model.history_:

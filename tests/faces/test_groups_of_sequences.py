@@ -8,12 +8,12 @@ from structboost import StructBoostTagger
 from structboost.selection.folds import random_folds
 
 
-def documents(n=60, per=4, seed=0):
+def documents(n=60):
     """Sequences of which each document has its own word, whose tag is drawn for the document."""
-    rng = default_rng(seed)
+    rng = default_rng(0)
     X, y, groups = [], [], []
     for i in range(n):
-        document = i // per
+        document = i // 4
         tag = "AB"[default_rng(document).integers(2)]
         X.append([{"own": f"d{document}"}, {"word": f"w{rng.integers(9)}"}, {"w": "x"}])
         y.append([tag, "AB"[rng.integers(2)], "A"])

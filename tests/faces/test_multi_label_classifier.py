@@ -18,9 +18,9 @@ from tests.helpers.refusals import refused
 NAMES = np.array(["cat", "dog", "fish"])
 
 
-def data(n=200, seed=0):
+def data(n=200):
     """Three labels; the second excludes the first."""
-    X = default_rng(seed).normal(size=(n, 3))
+    X = default_rng(0).normal(size=(n, 3))
     first = X[:, 0] > 0.3
     Y = np.column_stack((first, ~first & (X[:, 1] > 0), X[:, 2] + X[:, 0] > 1)).astype(int)
     return X, Y
@@ -152,9 +152,9 @@ TURNED = [(below, above) for above, below in TREE]
 IMPLIED = dict(TURNED)
 
 
-def sets_of_leaves(n=60):
+def sets_of_leaves():
     """Table, and sets of labels without those above them."""
-    rows = default_rng(0).normal(size=(n, 2))
+    rows = default_rng(0).normal(size=(60, 2))
     flags = zip(rows[:, 0] > 0.4, rows[:, 0] < -0.4, rows[:, 1] > 0, strict=True)
     return rows, [[name for name, has in zip(IMPLIED, row, strict=True) if has] for row in flags]
 

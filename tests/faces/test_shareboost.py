@@ -21,7 +21,7 @@ from structboost.learners.stump import StumpFamily
 from structboost.learners.terms import Terms
 from structboost.objectives import Logistic
 from structboost.objectives.logistic import LogisticMaster
-from tests.helpers.problems import problem_of
+from tests.helpers.problems import all_stumps, problem_of
 
 
 def add_to(master, responses):
@@ -75,10 +75,7 @@ def test_shared_pricing_equals_enumeration(seed):
     X = rng.integers(0, 4, size=(12, 3)).astype(float)
     duals = rng.normal(size=(12, 4))
     family = StumpFamily(X, (-1.0, 1.0))
-    stumps = [np.ones(12)] + [
-        np.where(X[:, f] <= t, -1.0, 1.0) for f in range(3) for t in np.unique(X[:, f])
-    ]
-    best = max(np.abs(h @ duals).sum() for h in stumps)
+    best = np.abs(all_stumps(X) @ duals).sum(axis=1).max()
     ((learner, edges),) = family.price_groups(duals, 1)[0]
     assert np.abs(edges).sum() == pytest.approx(best)
     assert_allclose(family.responses([learner])[0] @ duals, edges, atol=1e-9)

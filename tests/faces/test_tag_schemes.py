@@ -10,15 +10,15 @@ RNG = np.random.default_rng(0)
 KINDS = [RNG.choice(["O", "x", "y"], size=6, p=[0.6, 0.2, 0.2]) for _ in range(60)]
 
 
-def tagged(kinds, first):
+def tagged(kinds):
     before = ["O", *kinds[:-1]]
     return [
-        "O" if k == "O" else f"{'I' if k == b else first}-{k}"
+        "O" if k == "O" else f"{'I' if k == b else 'B'}-{k}"
         for k, b in zip(kinds, before, strict=True)
     ]
 
 
-Y = [tagged(kinds, "B") for kinds in KINDS]
+Y = [tagged(kinds) for kinds in KINDS]
 X = [[{"tag": tag, "length": 1} for tag in tags] for tags in Y]
 # Tokens that look like tags in an order that breaks every scheme.
 NEW = [[{"tag": tag, "length": 1} for tag in RNG.permutation(tags)] for tags in Y]

@@ -50,27 +50,18 @@ class ChainTask(Task):
         return labels[::-1]
 
 
-class DeadlyTask(BinaryTask):
-    """Kills the process that looks for a violated output."""
-
-    separates_in_batches = True
-
-    def separate(self, X, Y, scores):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 class KillsItsTaker(MulticlassTask):
-    """Kills processes that unpickle it, until there are as many files as it may kill."""
+    """Kills the first process that unpickles it, which leaves a folder in ``folder``."""
 
-    def __init__(self, folder, n_kills):
+    def __init__(self, folder):
         super().__init__(3)
-        self.home, self.folder, self.n_kills = os.getpid(), str(folder), n_kills
+        self.home, self.folder = os.getpid(), str(folder)
 
     def __setstate__(self, state):
         vars(self).update(state)
-        if os.getpid() != self.home and len(os.listdir(self.folder)) < self.n_kills:
-            os.mkdir(os.path.join(self.folder, str(os.getpid())))
-            os.kill(os.getpid(), signal.SIGKILL)
+        if os.getpid() != self.home and not os.listdir(self.folder):
+            os.mkdir(os.path.join(self.folder, "killed"))
+            kill()
 
 
 class CannotBeTaken(BinaryTask):
@@ -87,22 +78,34 @@ class CannotBeTaken(BinaryTask):
 
 
 class WrongTask(BinaryTask):
-    """Breaks its contract."""
+    """Does something else in place of a search for violated outputs."""
 
     separates_in_batches = True
 
-    def __init__(self, error=None):
-        self.error = ValueError("no such output") if error is None else error
+    def __init__(self, act, *arguments):
+        self.act, self.arguments = act, arguments
 
     def separate(self, X, Y, scores):
-        raise self.error
+        self.act(*self.arguments)
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def raise_error(error):
+    raise error
+
+
+def raise_what_no_pickle_brings_home():
+    raise ValueError("locked", threading.Lock())
 
 
 class HomeMadeError(Exception):
     """Its class has another name in the trainer than in the process."""
 
 
-def raise_home_made(X, Y, scores):
+def raise_home_made():
     raise HomeMadeError("made at home")
 
 
@@ -124,22 +127,8 @@ class TwoCausesError(Exception):
         self.one = one
 
 
-class TwiceWrongTask(BinaryTask):
-    """Raises it."""
-
-    separates_in_batches = True
-
-    def separate(self, X, Y, scores):
-        raise TwoCausesError("one", "another")
-
-
-class HoldsALock(BinaryTask):
-    """Raises what no pickle brings home."""
-
-    separates_in_batches = True
-
-    def separate(self, X, Y, scores):
-        raise ValueError("locked", threading.Lock())
+def raise_two_causes():
+    raise TwoCausesError("one", "another")
 
 
 class PressingTask(MulticlassTask):
@@ -147,8 +136,8 @@ class PressingTask(MulticlassTask):
 
     separates_in_batches = True
 
-    def __init__(self, n_classes, at=0):
-        super().__init__(n_classes)
+    def __init__(self, at):
+        super().__init__(3)
         self.passes, self.at = 0, at
 
     def separate(self, X, Y, scores):

@@ -162,7 +162,7 @@ def test_nothing_to_learn():
 
 def test_interruption_of_a_path_keeps_a_usable_model():
     task, X, Y = PROBLEMS["multiclass"]
-    svm = StructuredSVM(PressingTask(3, at=3), tol=1e-9, random_state=0)
+    svm = StructuredSVM(PressingTask(at=3), tol=1e-9, random_state=0)
     with pytest.warns(InterruptedFitWarning, match="after 3 exact passes"):
         (found,) = svm.path(X, Y, (1000.0, 3000.0))
     assert found.interrupted_
@@ -265,12 +265,12 @@ class BoundedChain(ChainTask):
         self.kinds = {**self.kinds, "token": PartKind(n_tags, response=(0.0, 1.0))}
 
 
-def sequences(rng, n=30, n_features=7):
+def sequences(rng):
     """0/1 features of tokens, some of which tell of the tag."""
     tables, Y = [], []
-    for length in rng.integers(1, 6, size=n):
+    for length in rng.integers(1, 6, size=30):
         tags = rng.integers(3, size=length)
-        table = rng.random((length, n_features)) < 0.3
+        table = rng.random((length, 7)) < 0.3
         table[:, :3] = (tags[:, None] == np.arange(3)) ^ (rng.random((length, 3)) < 0.15)
         tables.append(table)
         Y.append(tags)

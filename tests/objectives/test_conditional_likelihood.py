@@ -19,11 +19,11 @@ from structboost.objectives.likelihood import log_losses
 from tests.helpers.refusals import refused
 
 
-def chains(rng, n_sequences=12, n_tags=3):
+def chains(rng):
     """Sequences whose tokens have three 0/1 features, one of them telling of the tag."""
     X, Y = [], []
-    for n in rng.integers(1, 6, size=n_sequences):
-        tags = rng.integers(n_tags, size=n)
+    for n in rng.integers(1, 6, size=12):
+        tags = rng.integers(3, size=n)
         table = rng.random((n, 3)) < 0.4
         table[:, 0] = (tags == 0) ^ (rng.random(n) < 0.2)
         X.append(active_features(table, 3))
@@ -139,8 +139,7 @@ def test_a_task_without_marginals_is_named():
 class NoRows:
     """A table without single rows, as sparse ones of scipy before 1.15."""
 
-    def __init__(self, n):
-        self.shape = (n, 2)
+    shape = (8, 2)
 
     def __len__(self):
         return self.shape[0]
@@ -155,5 +154,5 @@ def test_inputs_that_a_task_does_not_read_are_not_taken_apart():
     task = MulticlassTask(3)
     (kind,) = task.kinds
     stack = StackedParts({kind: scores}, {kind: np.arange(9)})
-    found = log_losses(task, NoRows(8), y, stack, 2.0)
+    found = log_losses(task, NoRows(), y, stack, 2.0)
     assert found == pytest.approx(-log_softmax(2.0 * scores, axis=1)[np.arange(8), y])

@@ -266,7 +266,7 @@ def test_ctrl_c_in_the_last_fit_with_a_chosen_C_gives_one_warning():
 @pytest.mark.parametrize(("Trainer", "at"), [(StructBoost, 40), (StructuredSVM, 4)])
 def test_ctrl_c_ends_a_fit_in_a_model(Trainer, at):
     X, y = noisy(n_classes=3, n=40)
-    trainer = Trainer(PressingTask(3, at=at), C=300.0, tol=1e-9, random_state=0)
+    trainer = Trainer(PressingTask(at), C=300.0, tol=1e-9, random_state=0)
     with pytest.warns(InterruptedFitWarning):
         trainer.fit(X, y)
     assert trainer.task.passes == at

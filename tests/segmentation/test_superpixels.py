@@ -186,8 +186,8 @@ def test_the_joint_classifier_takes_signed_roots_of_standardised_features():
     assert_allclose(found.log_probabilities(rows), theirs, atol=1e-3)
 
 
-def described(n, seed=0):
-    made = make_synthetic_images(n, random_state=seed)
+def described(n):
+    made = make_synthetic_images(n, random_state=0)
     images = [describe(image[::2, ::2], 60) for image in made.images]
     pairs = zip(images, made.masks, strict=True)
     return images, [label_counts(image.labels, mask[::2, ::2].copy(), 2) for image, mask in pairs]

@@ -19,11 +19,11 @@ from structboost.segmentation.crf import CRFSettings, tuned
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 
-def rare_words(n=400, seed=0):
+def rare_words():
     """Sentences of which few have a name, which one of forty words tells."""
-    random = default_rng(seed)
+    random = default_rng(0)
     X, Y = [], []
-    for _ in range(n):
+    for _ in range(400):
         length = random.integers(4, 9)
         words = [f"w{k}" for k in random.integers(0, 60, length)]
         tags = np.zeros(length, np.int64)

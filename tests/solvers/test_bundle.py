@@ -13,9 +13,9 @@ C, N_COLUMNS = 5.0, 12
 class LargestMargin(Bundle):
     """``sum(w) + C max(losses - A w) + ridge / 2 |w|^2`` for many given rows: a cut is a row."""
 
-    def __init__(self, seed, *, ridge=0.0, step_length=1.0, n_rows=200):
+    def __init__(self, seed=0, *, ridge=0.0, step_length=1.0):
         rng = np.random.default_rng(seed)
-        self.A, self.losses = rng.normal(0.6, 1.0, (n_rows, N_COLUMNS)), rng.random(n_rows)
+        self.A, self.losses = rng.normal(0.6, 1.0, (200, N_COLUMNS)), rng.random(200)
         self.C, self.ridge, self.step_length = C, ridge, step_length
         self.weights, self.risk = np.zeros(N_COLUMNS), np.inf
         self.pool = CutPool(empty_cut=True)
@@ -68,21 +68,21 @@ def test_the_center_comes_within_the_accuracy_asked_for(master, ridge, step, see
 
 def test_a_center_of_unknown_risk_gives_way_to_the_first_cut():
     """As after a change of the training set: with an infinite step, old weights do not matter."""
-    problem = LargestMargin(0, ridge=0.3, step_length=np.inf)
+    problem = LargestMargin(ridge=0.3, step_length=np.inf)
     problem.weights = np.full(N_COLUMNS, 1e6)
     assert problem._solve_by_bundle(lambda: 1e-5)
     assert problem.objective() == pytest.approx(optimum(problem), abs=2e-5)
 
 
 def test_too_few_cuts_are_told():
-    problem = LargestMargin(0, ridge=0.3)
+    problem = LargestMargin(ridge=0.3)
     problem._cut(problem.weights)
     assert not problem._solve_by_bundle(lambda: 1e-9, max_cuts=2)
     assert len(problem.pool) == 1 + 1 + 2
 
 
 def test_an_infinite_loss_is_named():
-    problem = LargestMargin(0)
+    problem = LargestMargin()
     problem.losses[3] = np.inf
     with pytest.raises(SolverError, match="check that losses are finite"):
         problem._cut(problem.weights)
@@ -110,7 +110,7 @@ def test_the_empty_cut_and_those_with_a_dual_or_a_multiplier_stay():
 
 
 def test_without_a_ridge_or_a_proof_it_refuses():
-    problem = LargestMargin(0)
+    problem = LargestMargin()
     problem._cut(problem.weights)
     with pytest.raises(NotImplementedError, match="LargestMargin proves nothing"):
         Bundle._is_proved(problem, 1.0)

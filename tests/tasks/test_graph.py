@@ -9,9 +9,9 @@ from structboost.errors import TaskError
 from structboost.tasks import GraphInput
 
 
-def random_scores(rng, task, x, scale=1.5):
+def random_scores(rng, task, x):
     return {
-        kind: scale * rng.normal(size=(len(rows), task.kinds[kind].n_channels))
+        kind: 1.5 * rng.normal(size=(len(rows), task.kinds[kind].n_channels))
         for kind, rows in task.parts(x).items()
     }
 

@@ -170,8 +170,8 @@ ENDS = [(end, blank) for end in ("\n", "\r\n", "\r") for blank in ("", " ", "\t"
 SPACES = ["\u00a0", "\u2003", "\u2028", "\x85", "\x0c", "\x1c"]
 
 
-def by_column(cells, name="column_2"):
-    return [{"word": word, name: other} for word, other in (cell.split() for cell in cells)]
+def by_column(cells):
+    return [{"word": word, "column_2": other} for word, other in (cell.split() for cell in cells)]
 
 
 def of_words(*words):

@@ -240,18 +240,18 @@ def test_tags_of_a_word_in_other_folds_are_features_and_in_prediction_all():
 NAMES = [f"N{i}" for i in range(24)]
 
 
-def corpus(seed, n=40):
+def corpus(seed):
     """Sentences in which a name has a hint of its kind once, and then none."""
     rng = default_rng(seed)
     X, y = [], []
-    for _ in range(n):
+    for _ in range(40):
         names = rng.choice(NAMES, 3, replace=False)
         kinds = rng.choice(["x", "y"], 3)
         for hint in (True, True, False, False):
             for name, kind in zip(names, kinds, strict=True):
                 X.append([("mr" if kind == "x" else "in") if hint else "the", str(name), "is"])
                 y.append(["O", f"B-{kind}", "O"])
-    return X, y, np.repeat(np.arange(n), 12)
+    return X, y, np.repeat(np.arange(40), 12)
 
 
 @pytest.fixture(scope="module")

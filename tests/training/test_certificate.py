@@ -122,9 +122,9 @@ def test_a_loosely_solved_master_is_solved_further():
     assert trainer.history_[-1]["gap"] <= 0.02
 
 
-def smallest_C_by_program(X, labels, n_classes):
+def smallest_C_by_program(X, labels):
     """1 over the value of the game: duals of the empty model against the stump of largest edge."""
-    margins, examples = class_margins(all_stumps(X), labels, n_classes)
+    margins, examples = class_margins(all_stumps(X), labels)
     m, (n_wrong, n_columns) = len(X), margins.shape
     A_ub = np.column_stack((margins.T / m, -np.ones(n_columns)))
     A_eq = np.column_stack((np.eye(m)[examples].T, np.zeros(m)))
@@ -138,7 +138,7 @@ def test_the_bound_of_the_smallest_C_is_at_most_that_of_a_linear_program(seed):
     rng = default_rng(seed)
     X = rng.normal(size=(30, 2)).round(1)
     labels = np.digitize(X[:, 0] + 0.8 * rng.normal(size=30), [-0.5, 0.5])
-    expected = smallest_C_by_program(X, labels, 3)
+    expected = smallest_C_by_program(X, labels)
     for C in (0.5 * expected, 1.2 * expected):
         with contextlib.nullcontext() if C > expected else pytest.warns(EmptyModelWarning):
             fitted = StructBoost(MulticlassTask(3), C=C, tol=1e-4).fit(X, labels)

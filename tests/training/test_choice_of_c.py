@@ -41,9 +41,9 @@ def hinge(face=StructBoostClassifier, weak_learner="stump", **settings):
     return face(objective="hinge", max_iter=15, tol=0.05, weak_learner=weak_learner, **settings)
 
 
-def noisy(n=150, seed=0):
+def noisy(n=150):
     """Three classes that depend on the first two of six features, a fifth of them wrong."""
-    random = default_rng(seed)
+    random = default_rng(0)
     made = random.normal(size=(n, 6)).round(1)
     label = np.digitize(made[:, 0] + made[:, 1] * np.abs(made[:, 1]), [-0.6, 0.6])
     wrong = random.random(n) < 0.2
@@ -119,10 +119,10 @@ def test_the_fit_equals_one_with_the_chosen_c_each_time():
         assert (path == without_seconds(first.C_path_)) == same
 
 
-def sloped(n=90):
+def sloped():
     """Three classes along one direction of four features: what stumps know by many steps only."""
     random = default_rng(0)
-    made = random.normal(size=(n, 4))
+    made = random.normal(size=(90, 4))
     score = made @ random.normal(size=4)
     return made, np.digitize(score, np.quantile(score, [1 / 3, 2 / 3]))
 
@@ -258,9 +258,7 @@ def test_rankers_hold_out_queries_or_items():
 
 
 def test_ctrl_c_while_c_is_chosen_leaves_no_model():
-    task = PressingTask(3)
-    task.at = 10
-    trainer = chooser(task)
+    trainer = chooser(PressingTask(at=10))
     with pytest.raises(KeyboardInterrupt, match="before it had a model"):
         trainer.fit(MADE, LABEL)
     assert not hasattr(trainer, "model_")

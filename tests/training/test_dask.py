@@ -18,6 +18,7 @@ from tests.training.test_engines import (
     WrongTask,
     classes,
     problem,
+    raise_error,
     what_was_learned,
 )
 
@@ -114,7 +115,9 @@ def test_ctrl_c_on_a_cluster_leaves_a_model(monkeypatch):
 )
 def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
     with pytest.raises(type(error), match=str(error)) as caught:
-        StructBoost(WrongTask(error), C=1.0, engine="dask").fit(np.eye(100), [1, -1] * 50)
+        StructBoost(WrongTask(raise_error, error), C=1.0, engine="dask").fit(
+            np.eye(100), [1, -1] * 50
+        )
     assert type(caught.value) is type(error)
     assert "Raised by the task's separate for example 0, X[0]." in caught.value.__notes__
 

@@ -22,14 +22,15 @@ from structboost.training import Engine, checkpoint, engines, hosts
 from tests.helpers.engine_tasks import (
     CannotBeTaken,
     ChainTask,
-    DeadlyTask,
-    HoldsALock,
     HomeMadeError,
     InterruptedTask,
     KillsItsTaker,
-    TwiceWrongTask,
     WrongTask,
+    kill,
+    raise_error,
     raise_home_made,
+    raise_two_causes,
+    raise_what_no_pickle_brings_home,
 )
 
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 4}
@@ -154,7 +155,7 @@ def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path, monkeypatc
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["spawned", "received its shards", "in a cut"])
 def test_a_process_that_dies_raises_an_error_and_leaves_none(moment, monkeypatch, tmp_path):
-    task = DeadlyTask() if moment == "in a cut" else KillsItsTaker(tmp_path, n_kills=1)
+    task = WrongTask(kill) if moment == "in a cut" else KillsItsTaker(tmp_path)
     if moment == "spawned":
         monkeypatch.setitem(engines._ENVIRONMENT, "PYTHONHOME", str(tmp_path))
     with pytest.raises(EngineError, match="died; its memory may not be enough"):
@@ -174,25 +175,31 @@ ERRORS_LIKE_LOSSES = [
     ("task", "kind", "message"),
     [
         (CannotBeTaken(), "EngineError", "could not unpickle its examples or the task .*make th"),
-        (WrongTask(), "ValueError", "no such output"),
-        *((WrongTask(error), type(error).__name__, str(error)) for error in ERRORS_LIKE_LOSSES),
-        (WrongTask("home made"), "HomeMadeError", "made at home"),
+        *(
+            (WrongTask(raise_error, error), type(error).__name__, str(error))
+            for error in [ValueError("no such output"), *ERRORS_LIKE_LOSSES]
+        ),
+        (WrongTask(raise_home_made), "HomeMadeError", "made at home"),
         # Its constructor takes other arguments than it keeps.
-        (TwiceWrongTask(), "TwoCausesError", "one and another"),
+        (WrongTask(raise_two_causes), "TwoCausesError", "one and another"),
         # It cannot be pickled.
-        (HoldsALock(), "EngineError", r"ValueError\('locked', <unlocked"),
+        (
+            WrongTask(raise_what_no_pickle_brings_home),
+            "EngineError",
+            r"ValueError\('locked', <unlocked",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_error_of_the_task_reaches_the_trainer_with_its_place(task, kind, message, monkeypatch):
     # As in a user's script, whose classes no other process can import.
     monkeypatch.setattr(HomeMadeError, "__module__", "__main__")
-    if kind == "HomeMadeError":
-        monkeypatch.setattr(task, "separate", raise_home_made, raising=False)
     with pytest.raises(Exception, match=message) as caught:
         on_processes(task)
     assert type(caught.value).__name__ == kind
-    place = {"HomeMadeError": "in raise_home_made", "TwoCausesError": "in separate"}.get(kind, "")
+    place = {"HomeMadeError": "in raise_home_made", "TwoCausesError": "in raise_two_causes"}.get(
+        kind, ""
+    )
     assert place in caught.value.__notes__[0]
     assert kind != "TwoCausesError" or caught.value.one == "one"
 

@@ -327,7 +327,7 @@ def test_a_ranker_holds_out_what_it_can():
 # -- weights -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [*ESTIMATORS, boosted_trainer, linear_trainer])
+@pytest.mark.parametrize("make", MAKERS)
 def test_weights_whose_sum_overflows_have_exact_ratios(make):
     weights = np.where(np.arange(30) < 20, 1.0, 3.0)
     limits = {"max_epochs": 20, "max_iter": 2, "max_rounds": 2, "tol": 0.5, "random_state": 0}
