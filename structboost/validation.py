@@ -424,11 +424,30 @@ def check_examples(X: Any, Y: Any) -> None:
         raise ValueError("X is empty; give at least one example.")
 
 
+def frame_of(X: Any, name: str = "X") -> Any:
+    """Return a narwhals data frame for a frame of any supported library, or else None.
+
+    ValueError if two columns have one name.
+    """
+    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
+        return None
+    import narwhals as nw  # processes of engines start without it
+
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise ValueError(
+            f"{name} has columns of one name; rename one of them ({error})."
+        ) from error
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
 def by_position(examples: Any) -> Any:
     """Return examples of which ``examples[i]`` is the one at index i.
 
-    Series and data frames of pandas become arrays, or lists of objects, because they use numbers as
-    labels of rows and names of columns.  Sparse tables get a length, and masked entries become NaN.
+    Series of pandas become arrays, or lists of objects, and data frames arrays, because they use
+    numbers as labels of rows and names of columns.  Sparse tables get a length, and masked entries
+    become NaN.
     Other types are returned unchanged.
     """
     if isinstance(examples, np.ma.MaskedArray):
@@ -437,6 +456,8 @@ def by_position(examples: Any) -> Any:
         return _examples_without_mask(examples)
     if sparse.issparse(examples) and not isinstance(examples, SparseRows):
         return SparseRows.of(examples)
+    if (frame := frame_of(examples)) is not None:
+        return frame.to_numpy()
     if not hasattr(examples, "iloc") or hasattr(examples, "__dask_graph__"):
         return examples
     values = examples.to_numpy()

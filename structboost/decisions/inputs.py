@@ -19,14 +19,13 @@ from structboost.errors import TaskError
 from structboost.faces.columns import (
     ColumnEncoding,
     Columns,
-    by_name,
     categorical_columns,
     categories_of,
     codes_of,
-    labels_of,
 )
 from structboost.faces.forms import checked_form, shape_of
 from structboost.faces.table_numbers import numbers_of
+from structboost.runtime.column_names import by_name, labels_of
 from structboost.runtime.memory import check_memory
 from structboost.validation import shown, without_mask
 

@@ -20,7 +20,7 @@ from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.problem import DecisionProblem
 from structboost.decisions.task import PredictThenOptimizeTask, flat_costs
 from structboost.errors import TaskError
-from structboost.faces.columns import Columns, plain_labels
+from structboost.faces.columns import Columns
 from structboost.files.archive import (
     ArchiveFormat,
     Array,
@@ -37,6 +37,7 @@ from structboost.files.archive import (
 from structboost.linear.structured_svm import StructuredSVM
 from structboost.model.ensemble import FORMAT as MODEL_FORMAT
 from structboost.model.ensemble import Ensemble
+from structboost.runtime.column_names import plain_labels
 from structboost.selection.folds import shuffled_parts
 from structboost.training.boosting import StructBoost
 from structboost.training.trainer import Trainer

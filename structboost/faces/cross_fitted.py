@@ -18,11 +18,10 @@ from structboost._typing import FloatArray, IntArray
 from structboost.contract.task import Task
 from structboost.faces.base import estimator
 from structboost.faces.columns import FROM_DTYPE, categorical_columns
-from structboost.faces.forms import frame_of
 from structboost.faces.labelled_parts import Form, PartTable, TableForm, form_of, hstack, rows_at
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import balanced_parts_of_groups, cross_fit
-from structboost.validation import array_of, check_inputs, group_indices_by_name, shown
+from structboost.validation import array_of, check_inputs, frame_of, group_indices_by_name, shown
 
 # Lower limit of probabilities, because even a perfect classifier is not infinitely certain.
 _LEAST = 1e-5

@@ -10,23 +10,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from structboost.validation import is_missing, shown, without_mask
-
-
-def frame_of(X: Any, name: str = "X") -> Any:
-    """Return a narwhals data frame for a frame of any supported library, or else None.
-
-    ValueError if two columns have one name.
-    """
-    if isinstance(X, np.ndarray | list | tuple) or sparse.issparse(X):
-        return None
-    try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise ValueError(
-            f"{name} has columns of one name; rename one of them ({error})."
-        ) from error
-    return frame if isinstance(frame, nw.DataFrame) else None
+from structboost.validation import frame_of, is_missing, shown, without_mask
 
 
 def shape_of(X: Any) -> tuple[int, ...]:

@@ -14,12 +14,13 @@ from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.calls import stacked_inputs
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example
-from structboost.faces.columns import FROM_DTYPE, by_name, categorical_columns, labels_of
-from structboost.faces.forms import checked_form, frame_of, is_of_dicts, shape_of
+from structboost.faces.columns import FROM_DTYPE, categorical_columns
+from structboost.faces.forms import checked_form, is_of_dicts, shape_of
 from structboost.faces.labels import label_sets, label_vector
 from structboost.faces.table_numbers import check_lengths, check_width, numbers_of
 from structboost.faces.tokens import TokenReader, tag_indices
-from structboost.validation import first_unusable, shown
+from structboost.runtime.column_names import by_name, labels_of
+from structboost.validation import first_unusable, frame_of, shown
 
 
 class PartTable:

@@ -23,7 +23,6 @@ from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray
 from structboost.contract.parts import PartKind
 from structboost.contract.task import Task
 from structboost.errors import ConstantPredictionWarning, warn_user
-from structboost.faces.forms import frame_of
 from structboost.files.archive import DamagedFileError
 from structboost.learners.table import StumpTable
 from structboost.linear.designs import plain_functions
@@ -39,6 +38,7 @@ from structboost.validation import (
     check_sequence,
     checked_weights,
     first_missing,
+    frame_of,
     is_missing,
     lacks_and_has,
     numeric_weights,

@@ -85,7 +85,7 @@ class EarlyStopping(Described):
         self.sample_weight = None if (weights == weights[0]).all() else weights
         if score is not None and not callable(score):
             raise TypeError(f"score is {shown(score)}; give a callable(model, fold), or None.")
-        self.X, self.Y = by_position(X), by_position(Y)
+        self.X, self.Y = X, by_position(Y)
         self._score = score
         self.n_iter_no_change = checked_whole_number(n_iter_no_change, "n_iter_no_change")
         self.losses: list[float] = []
@@ -120,7 +120,7 @@ class EarlyStopping(Described):
 
     def _measured(self, model: Ensemble, trainer: StructBoost) -> tuple[float, float]:
         """Mean loss of a model, and its surrogate."""
-        task, X, Y, weights = trainer.task, self.X, self.Y, self.sample_weight
+        task, X, Y, weights = trainer.task, trainer._inputs(self.X), self.Y, self.sample_weight
         scores = model_scores(task, model, X)
         formulation = formulation_of(trainer.formulation)
         link = formulation.link

@@ -16,12 +16,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from structboost._typing import AnyArray, FloatArray, IntArray
-from structboost.faces.forms import frame_of, shape_of
+from structboost.faces.forms import shape_of
 from structboost.validation import (
     TABLE_TYPES,
     SparseRows,
     check_finite,
     first_unusable,
+    frame_of,
     is_missing,
     is_whole,
     shown,

@@ -19,19 +19,18 @@ from structboost.faces.columns import (
     FROM_DTYPE,
     ColumnEncoding,
     Columns,
-    by_name,
     categorical_columns,
     categories_of,
     codes_of,
-    labels_of,
 )
-from structboost.faces.forms import checked_form, frame_of, shape_of
+from structboost.faces.forms import checked_form, shape_of
 from structboost.faces.recipe import Recipe
 from structboost.faces.table_numbers import check_width, empty_rows, numbers_of, validated_numbers
 from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.registry import members_of, takes_missing, takes_sparse
 from structboost.model.ensemble import Ensemble
-from structboost.validation import TABLE_TYPES, array_of, shown
+from structboost.runtime.column_names import by_name, labels_of
+from structboost.validation import TABLE_TYPES, array_of, frame_of, shown
 
 
 class TrainingTable(NamedTuple):

@@ -158,7 +158,7 @@ class LinearTrainer(StructuredSVM):
         self._objective = self._objective or self.loss
         chooses_C = is_text(self.C, AUTO)
         self._check_parameters(1.0 if chooses_C else self.C)
-        X, Y, example_weights = checked_set(X, Y, sample_weight)
+        X, Y, example_weights = checked_set(self._training_inputs(X), Y, sample_weight)
         C, start = self.C, None
         held_out: list[HeldScores] = []
         with one_blas_thread():
@@ -168,7 +168,7 @@ class LinearTrainer(StructuredSVM):
                 self.on_held_out(self._held_out(float(C), folds, held_out))
             self._fit(X, Y, example_weights, float(C), start)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, self.scores)
+            warn_of_one_output(self.task, X, Y, self._scores)
         return self
 
     def _chosen_C(
@@ -231,7 +231,7 @@ class LinearTrainer(StructuredSVM):
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
             gap, is_chosen = self.history_[-1]["gap"], self.loss == HINGE and is_text(self.C, AUTO)
             is_done = not is_chosen or self.interrupted_ or gap <= _FINEST
-            if is_done or not predicts_one_output(self.task, X, Y, self.scores):
+            if is_done or not predicts_one_output(self.task, X, Y, self._scores):
                 return
             tol = _FINER * min(tol, gap)
 
@@ -327,7 +327,12 @@ class _FoldFits:
 
     def _why_it_ends(self, C: float, measured: Sequence[HeldOut]) -> str:
         """Reason to end the path, empty unless the likelihood is clearly below the best."""
-        weights = np.concatenate([fold.held_weight for fold in self._folds])
+        weights = np.concatenate(
+            [
+                np.ones(len(of.held_Y)) if of.held_weight is None else of.held_weight
+                for of in self._folds
+            ]
+        )
         best = min(self._losses, key=lambda tried: np.average(self._losses[tried], weights=weights))
         if self._score is not None or all(fold.is_constant for fold in measured):
             return ""

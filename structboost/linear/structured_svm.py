@@ -314,14 +314,14 @@ class StructuredSVM(Trainer):
             On Ctrl-C; the best weights so far are kept.
         """
         self._check_parameters(self.C)
-        X, Y, example_weights = checked_set(X, Y, sample_weight)
+        X, Y, example_weights = checked_set(self._training_inputs(X), Y, sample_weight)
         began = time.perf_counter()
         with one_blas_thread():
             problem = self._problem(X, Y, example_weights, self.tol)
             problem.begin(float(self.C))
             self._train(problem, float(self.C), self.tol, began)
         if not self.interrupted_:
-            warn_of_one_output(self.task, X, Y, self.scores)
+            warn_of_one_output(self.task, X, Y, self._scores)
         return self
 
     def path(
@@ -349,6 +349,7 @@ class StructuredSVM(Trainer):
         ValueError, TypeError, TaskError
             As :meth:`fit` does.
         """
+        table = X
         X, Y, example_weights = checked_set(X, Y, sample_weight)
         self._check_parameters(C=1.0)
         problem: HingeProblem | None = None
@@ -358,6 +359,7 @@ class StructuredSVM(Trainer):
         for C in values:
             svm = unfitted_copy(self)
             svm.C = C
+            svm._training_inputs(table)
             began = time.perf_counter()
             with deferred_interrupts(), one_blas_thread():
                 problem = problem or svm._problem(X, Y, example_weights, self.tol)

@@ -165,6 +165,9 @@ class StructBoost(Trainer):
         Mean loss of the examples that rounds left out, at the best factor of their scores.
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
+    columns_ : list of str or int, or None
+        Labels of the columns, if ``X`` was a data frame with labels.  The columns of later frames
+        are put in this order.
     C_path_ : list of dict
         Only with ``C="auto"``.  A record for each C: weak_learner (a name), C, loss (mean held-out
         loss), losses (of each fold), surrogate, surrogates (the criterion, which is the
@@ -265,7 +268,7 @@ class StructBoost(Trainer):
         InterruptedFitWarning
             On Ctrl-C later.  The model is that of the last complete round.
         """
-        X, Y = by_position(X), by_position(Y)
+        X, Y = self._training_inputs(X), by_position(Y)
         trainer = trainer_of_objective(self)
         if trainer is not self:
             more: dict[str, Any] = {"folds": folds, "score": score}
@@ -285,7 +288,7 @@ class StructBoost(Trainer):
         else:
             _fit([self], X, Y, sample_weight)
         if not self.interrupted_ and self.model_.weights.any() and is_in_memory(X):
-            warn_of_one_output(self.task, X, Y, self.scores)
+            warn_of_one_output(self.task, X, Y, self._scores)
         return self
 
     def path(
@@ -322,7 +325,8 @@ class StructBoost(Trainer):
         trainers = [unfitted_copy(trainer) for _ in Cs]
         for trainer, C in zip(trainers, Cs, strict=True):
             trainer.C = C
-        _fit(trainers, by_position(X), by_position(Y), sample_weight)
+            inputs = trainer._training_inputs(X)
+        _fit(trainers, inputs, by_position(Y), sample_weight)
         return [trainer for trainer in trainers if hasattr(trainer, "model_")]
 
     def staged_predict(self, X: Examples) -> Any:
@@ -343,7 +347,8 @@ class StructBoost(Trainer):
         NotFittedError
             If the trainer is not fitted yet.
         """
-        return (model_predictions(self.task, model, X) for model in self.staged_models())
+        stages, X = self.staged_models(), self._inputs(X)
+        return (model_predictions(self.task, model, X) for model in stages)
 
     def staged_models(self) -> Iterator[Ensemble]:
         """Iterate over the models after each round, with the weights of that round.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
@@ -13,7 +14,7 @@ from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task, check_is_task
 from structboost.errors import ModelFileError, TaskError
-from structboost.files.archive import SavedToFile
+from structboost.files.archive import DamagedFileError, SavedToFile
 from structboost.model.ensemble import (
     FORMAT,
     Ensemble,
@@ -23,12 +24,14 @@ from structboost.model.ensemble import (
     read_model,
 )
 from structboost.objectives.master import saved_temperature
+from structboost.runtime.column_names import are_labels, by_name, labels_of, plain_labels
 from structboost.training.history import Record, coverage_in_words, ending_in_words, fit_in_words
 from structboost.validation import (
     by_position,
     check_examples,
     checked_regularisation,
     checked_weights,
+    frame_of,
     shown,
 )
 
@@ -52,6 +55,9 @@ class Trainer(SavedToFile, BaseEstimator):
         Reason why the fit ended (:class:`structboost.training.history.State`).
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
+    columns_ : list of str or int, or None
+        Labels of the columns, if ``X`` was a data frame with labels.  The columns of later frames
+        are put in this order.
     """
 
     task: Task
@@ -63,6 +69,7 @@ class Trainer(SavedToFile, BaseEstimator):
     interrupted_: bool
     ending_: str
     C_: float
+    columns_: list[Any] | None = None
 
     # Whether weak learners are boosted, of which some other trainers fit one.
     boosts = False
@@ -118,12 +125,17 @@ class Trainer(SavedToFile, BaseEstimator):
         NotFittedError
             If the trainer is not fitted yet.
         ValueError, TypeError
-            If ``X`` is empty or not a sequence, or parts have another number of features than in
-            training.
+            If ``X`` is empty or not a sequence, parts have another number of features than in
+            training, or a data frame other columns.
         TaskError
             If the entries of ``X`` are not inputs of the task.
         """
-        return model_scores(self.task, self._fitted(), X)
+        self._fitted()
+        return self._scores(self._inputs(X))
+
+    def _scores(self, X: Examples) -> StackedParts:
+        """Return the scores of inputs as training had them."""
+        return model_scores(self.task, self.model_, X)
 
     def predict(self, X: Examples) -> list[Any]:
         """Return the best output of each input.
@@ -143,7 +155,7 @@ class Trainer(SavedToFile, BaseEstimator):
         NotFittedError, ValueError, TypeError, TaskError
             As :meth:`scores` does.
         """
-        return model_predictions(self.task, self._fitted(), X)
+        return model_predictions(self.task, self._fitted(), self._inputs(X))
 
     def predict_marginals(self, X: Examples) -> list[Any]:
         """Return the marginals of each input, which are probabilities of its parts.
@@ -171,7 +183,8 @@ class Trainer(SavedToFile, BaseEstimator):
             If the task has no marginals, or the entries of ``X`` are not inputs of it.
         """
         model = self._fitted()
-        return model_marginals(self.task, model, X, saved_temperature(model.metadata) or 1.0)
+        factor = saved_temperature(model.metadata) or 1.0
+        return model_marginals(self.task, model, self._inputs(X), factor)
 
     def score(self, X: Examples, Y: Examples, sample_weight: Any = None) -> float:
         """Return minus the mean loss of the predictions, so larger is better.
@@ -193,16 +206,17 @@ class Trainer(SavedToFile, BaseEstimator):
         ValueError
             If lengths differ or weights are out of their range, and as :meth:`predict` does.
         """
-        X, Y = by_position(X), by_position(Y)
+        model, X, Y = self._fitted(), self._inputs(X), by_position(Y)
         check_examples(X, Y)
         weights = None if sample_weight is None else checked_weights(sample_weight, len(Y))
-        outputs = self.predict(X)
+        outputs = model_predictions(self.task, model, X)
         check_truths(self.task, X, Y)
         return -mean_loss(self.task, Y, outputs, weights)
 
     @override
     def save(self, path: PathName) -> None:
-        self._fitted().save(path)
+        model = self._fitted()
+        replace(model, metadata={**model.metadata, "columns": self.columns_}).save(path)
 
     @classmethod
     def load(cls, path: PathName, task: Task) -> Self:
@@ -266,12 +280,34 @@ class Trainer(SavedToFile, BaseEstimator):
         trainer.interrupted_ = bool(facts.get("interrupted", False))
         trainer.ending_ = str(facts.get("ending", ""))
         trainer.C_ = float(facts["C"])
+        trainer._keep_columns(facts.get("columns"))
         return trainer
 
     @classmethod
     def _parameters_in(cls, facts: Facts) -> dict[str, Any]:
         """Return the parameters in the metadata of a model."""
         return {"C": facts["C"]}
+
+    def _keep_columns(self, labels: Any) -> None:
+        """Keep the labels of columns, if there are any."""
+        if labels is not None:
+            if not isinstance(labels, list) or not are_labels(labels):
+                raise DamagedFileError(f"its columns have the labels {shown(labels)}")
+            self.columns_ = labels
+
+    def _training_inputs(self, X: Examples) -> Any:
+        """Return the inputs of a fit by position, and keep the labels of a data frame."""
+        if frame_of(X) is not None:
+            self._keep_columns(plain_labels(labels_of(X)))
+        return by_position(X)
+
+    def _inputs(self, X: Examples) -> Any:
+        """Return later inputs by position, with the columns of a data frame as in training."""
+        if frame_of(X) is None:
+            X = by_position(X)
+            if self.columns_ is None:
+                return X
+        return by_position(by_name(X, self.columns_, "X", type(self).__name__))
 
     def _fitted(self) -> Ensemble:
         if not hasattr(self, "model_"):

@@ -43,7 +43,6 @@ WITH_GAPS = {"instance": np.column_stack((FILLED, IS_GAP, GAPS[:, 1:]))}
     [
         ([DecisionInput(x) for x in NUMBERS], PLAIN),
         (FRAME, WITH_TOWN),
-        (pl.DataFrame(FRAME.to_dict("list")), WITH_TOWN),
         (np.ma.masked_invalid(GAPS), WITH_GAPS),
         (ITEMS.tolist(), {"items": ITEMS}),
         ([DecisionInput(items=x) for x in ITEMS], {"items": ITEMS}),
@@ -69,8 +68,6 @@ def test_columns_are_found_by_name_in_any_order():
         reader.read,
         FRAME.rename(columns={"rain": "snow"}),
     )
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        reader.read(FRAME.to_numpy(object))
     reader, _ = FeatureReader.fit(FRAME.to_numpy(object), [3])
     assert reader.names is None
     with pytest.warns(UserWarning, match="has feature names, but"):

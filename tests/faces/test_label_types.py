@@ -101,13 +101,10 @@ def test_labels_of_each_type_are_predicted_scored_and_saved_with_it(face, labels
 
 
 REFUSED = {
-    "None": (of("a", None), "None; give every sample a label"),
-    "NaN": (of(1.0, np.nan), "nan; give every sample a label"),
     "NA": (pd.Series(of(1, pd.NA), dtype="Int64"), "give every sample a label"),
     "NaT": (np.array(of("2020", "NaT"), "datetime64[D]"), "give every sample a label"),
     "a column with None": (objects("a", None)[:, None], "None; give every sample a label"),
     "masked": (np.ma.array(of(1, 2), mask=IS_FIRST), "is masked"),
-    "mixed list": (of(1, "a"), "give only strings or only numbers"),
     "mixed objects": (objects(1, "a"), "give only strings or only numbers"),
     "bytes": (of(b"a", b"bb"), "of type bytes"),
     "dates": (of(datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)), "of type date"),

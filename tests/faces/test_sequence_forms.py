@@ -55,12 +55,6 @@ def test_an_empty_sequence_has_no_tags_in_any_form(parameters):
     assert tagger.score([*X, *empty], [*Y, *none]) == score
 
 
-@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
-def test_frames_are_refused_with_what_to_write(form, trained):
-    for call in (trained.predict, lambda X: linear().fit(X, Y)):
-        refused(r"X\[1\] is .*frame\.to_dict\('records'\)", call, [X[0], form(W[1]), *X[2:]])
-
-
 def test_tokens_of_another_form_than_in_training_are_refused(trained):
     refused("X has dicts as tokens; the tagger was trained on arrays", trained.predict, W)
     for form in (np.asarray, sparse.csr_array):

@@ -249,19 +249,6 @@ def test_formulations_for_one_part_refuse_several(formulation):
     )
 
 
-@pytest.mark.parametrize("C", [10.0, "auto"])
-def test_a_data_frame_of_a_shuffled_index_is_taken_by_position(C):
-    pandas = pytest.importorskip("pandas")
-    labels = default_rng(0).permutation(20)
-    frame, series = pandas.DataFrame(X, index=labels), pandas.Series(y, index=labels[::-1])
-    of_arrays, of_frame = (
-        StructBoost(MulticlassTask(3), C=C, max_rounds=5).fit(*data)
-        for data in ((X, y), (frame, series))
-    )
-    assert of_arrays.objective_ == of_frame.objective_
-    assert of_arrays.predict(X) == of_frame.predict(frame)
-
-
 def test_an_objective_with_parameters_is_the_fit_of_these_parameters():
     X, y = load_wine(return_X_y=True)
     task, pairs = MulticlassTask(3), [
