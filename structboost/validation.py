@@ -96,9 +96,16 @@ def checked_whole_number(value: Any, name: str, largest: int | None = None, leas
     if isinstance(value, (float, np.floating)):
         suggestion = f", such as {int(value)}" if np.isfinite(value) and value >= least else ""
         raise ValueError(f"{name} is {shown(value)}; give {wanted}, as an int{suggestion}.")
+    return _checked_int(
+        value, name, wanted, lambda x: x >= least and (largest is None or x <= largest)
+    )
+
+
+def _checked_int(value: Any, name: str, wanted: str, is_inside: Callable[[int], bool]) -> int:
+    """Return ``value`` as an int, or raise if it is no whole number or not inside."""
     if not is_whole(value):
         raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
-    if value < least or (largest is not None and value > largest):
+    if not is_inside(int(value)):
         raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
     return int(value)
 
@@ -111,11 +118,7 @@ def is_whole(value: Any) -> TypeGuard[int]:
 def checked_seed(value: Any, name: str, more: str = "") -> int:
     """Return ``value`` as a seed of NumPy's generators."""
     wanted = f"a whole number from 0 below 2**32{more}"
-    if not is_whole(value):
-        raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
-    if not 0 <= value < 2**32:
-        raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
-    return int(value)
+    return _checked_int(value, name, wanted, lambda x: 0 <= x < 2**32)
 
 
 def checked_random_state(value: Any, name: str = "random_state") -> Any:
@@ -131,11 +134,7 @@ def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
     if value is None:
         return None
     wanted = "None, a whole number from 1, or -1 for all cores"
-    if not is_whole(value):
-        raise TypeError(f"{name} is {shown(value)}; give {wanted}.")
-    if value == 0 or abs(int(value)) >= 2**31:
-        raise ValueError(f"{name} is {shown(value)}; give {wanted}.")
-    return int(value)
+    return _checked_int(value, name, wanted, lambda x: 0 < abs(x) < 2**31)
 
 
 def checked_verbose(value: Any, name: str = "verbose") -> int:
@@ -468,16 +467,17 @@ def without_mask(value: Any) -> Any:
     """Return a masked array as an array in which masked entries are NaN, and others unchanged."""
     if not isinstance(value, np.ma.MaskedArray):
         return value
-    if not np.ma.getmaskarray(value).any():
+    if first_masked(value) is None:
         return np.asarray(value)
     of_type = np.float64 if value.dtype.kind in "biuf" else object
     return np.asarray(np.ma.filled(value.astype(of_type), np.nan))
 
 
-def check_unmasked(value: Any, name: str, remedy: str) -> None:
-    """Raise ValueError if an array has masked entries."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
-        raise ValueError(f"{name} has masked entries; {remedy}.")
+def first_masked(value: Any) -> str | None:
+    """Return the index of the first masked entry of an array, such as ``3, 0``, or None."""
+    if not isinstance(value, np.ma.MaskedArray) or not np.ma.getmaskarray(value).any():
+        return None
+    return ", ".join(map(str, np.argwhere(np.ma.getmaskarray(value))[0].tolist()))
 
 
 def _examples_without_mask(examples: Any) -> Any:
@@ -537,20 +537,16 @@ def checked_numbers(value: Any, name: str) -> FloatArray:
         raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
 
 
-def checked_array(value: Any, name: str, n_axes: int | None = None) -> AnyArray:
-    """Return ``value`` as an array of real numbers with so many axes, without a copy if it is one.
+def checked_table(X: Any) -> AnyArray:
+    """Return ``X`` as an array of real numbers with two axes, without a copy if it is one.
 
     TypeError or ValueError if it holds anything but real numbers, or has other axes.
     """
-    axes = "" if n_axes is None else f" with {n_axes} {'axis' if n_axes == 1 else 'axes'}"
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):  # lists of unequal lengths
-        raise TypeError(f"{name} is {shown(value)}; give an array of numbers{axes}.") from None
+    array = array_of(X)
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} is {shown(value)}; give an array of numbers{axes}.")
-    if n_axes is not None and array.ndim != n_axes:
-        raise ValueError(f"{name} has shape {array.shape}; give an array of numbers{axes}.")
+        raise TypeError(f"X is {shown(X)}; give an array of numbers with 2 axes.")
+    if array.ndim != 2:
+        raise ValueError(f"X has shape {array.shape}; give an array of numbers with 2 axes.")
     return array
 
 
@@ -655,7 +651,7 @@ def check_finite(y: Any, name: str = "y", more: str = "") -> None:
 def check_relevance(y: Any) -> None:
     """Raise ValueError unless relevance is numeric, since strings would be sorted by letters."""
     relevance = np.asarray(y)
-    check_not_complex(relevance, "y")
+    check_not_complex(relevance)
     if relevance.ndim > 2:
         raise ValueError(
             f"y should be a 1d array, got an array of shape {relevance.shape} instead; give the "
@@ -668,13 +664,12 @@ def check_relevance(y: Any) -> None:
         )
 
 
-def check_not_complex(values: AnyArray, name: str) -> None:
-    """Raise ValueError if an array holds complex numbers."""
-    if values.dtype.kind == "c":
+def check_not_complex(y: AnyArray) -> None:
+    """Raise ValueError if true outputs are complex numbers."""
+    if y.dtype.kind == "c":
         # The words of scikit-learn, which its checks of estimators expect.
         raise ValueError(
-            f"Complex data not supported: {name} holds {values.dtype}; give real numbers, such as "
-            f"{name}.real."
+            f"Complex data not supported: y holds {y.dtype}; give real numbers, such as y.real."
         )
 
 

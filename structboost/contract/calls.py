@@ -298,7 +298,7 @@ def _check_outputs(task: Task, X: Examples, scores: StackedParts, outputs: Examp
                 joint_features(task, [X[i]], [output], scores.only(i).offsets, OF_ARGMAX)
             except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
                 if output is None:
-                    raise returned_none("argmax", i) from error
+                    raise returned_none(i) from error
                 raise refused_output(OF_ARGMAX, output, "the task", error, i) from error
 
 

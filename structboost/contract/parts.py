@@ -75,7 +75,7 @@ LARGEST = 1e100
 SLIP = 1e-6
 
 
-def real_number(value: Any, call: str, i: int | None = None) -> float:
+def real_number(value: Any, call: str, i: int) -> float:
     """Return a result that is one real number as a float, or raise TaskError.
 
     The message has the ``call`` of the method, such as ``"loss(Y[{sample}], y_pred)"``.
@@ -109,11 +109,7 @@ def hint(value: Any) -> str:
 
 
 def finite_array(
-    value: Any,
-    call: str,
-    i: int | None = None,
-    kind: str = "",
-    shape: tuple[int, ...] | None = None,
+    value: Any, call: str, i: int | None, kind: str, shape: tuple[int, ...] | None = None
 ) -> FloatArray:
     """Return a result that is an array of real numbers up to :data:`LARGEST` as float64.
 
@@ -130,12 +126,11 @@ def finite_array(
             i,
         )
     values = np.asarray(array, np.float64)
-    if not (np.abs(values) <= LARGEST).all():
-        check_finite(values, call, i, kind)
+    check_finite(values, call, i, kind)
     return values
 
 
-def check_finite(values: FloatArray, call: str, i: int | None = None, kind: str = "") -> None:
+def check_finite(values: FloatArray, call: str, i: int | None, kind: str) -> None:
     """Raise TaskError if an entry is NaN or infinite, or larger than :data:`LARGEST`."""
     if not (np.abs(values) <= LARGEST).all():
         raise TaskError(
@@ -145,7 +140,7 @@ def check_finite(values: FloatArray, call: str, i: int | None = None, kind: str 
         )
 
 
-def whole_array(value: Any, call: str, i: int | None = None, kind: str = "") -> IntArray:
+def whole_array(value: Any, call: str, i: int | None, kind: str) -> IntArray:
     """Return a result that is an array of whole numbers, of any type, as int64.
 
     TaskError if an entry is no whole number; the message names the example.
@@ -214,13 +209,13 @@ def check_not_none(task: Any, x: Any, y: Any, output: Any, i: int) -> None:
     """
     if output is None and y is not None:
         if not (takes(task.joint_feature, x, None) and takes(task.loss, y, None)):
-            raise returned_none("argmax", i)
+            raise returned_none(i)
 
 
-def returned_none(method: str, i: int) -> TaskError:
-    """Make the error of a method that ends without return for example ``i``."""
+def returned_none(i: int) -> TaskError:
+    """Make the error of an argmax that ends without return for example ``i``."""
     return TaskError(
-        f"{method} returned None for X[{{sample}}], which is no output; end the method with return "
+        "argmax returned None for X[{sample}], which is no output; end the method with return "
         "and the best output.",
         i,
     )

@@ -233,7 +233,7 @@ class Probe:
             if better.any():
                 rival = int(np.flatnonzero(better)[0])
                 if self.outputs[place] is None and self.y is not None:
-                    raise returned_none("argmax", self.i)
+                    raise returned_none(self.i)
                 terms = "value" if has_loss else "score"
                 raise TaskError(
                     f"{call} is not exact: it found an output (loss {losses[place]:.6g}) of "

@@ -37,6 +37,7 @@ from structboost.validation import (
     check_not_complex,
     check_sequence,
     checked_weights,
+    first_masked,
     first_missing,
     frame_of,
     is_missing,
@@ -100,7 +101,7 @@ def label_vector(y: Any, wanted: str = "a label") -> Any:
             f"y has shape {labels.shape}: Found array with dim {labels.ndim}; give one label for "
             "each sample."
         )
-    check_not_complex(labels, "y")
+    check_not_complex(labels)
     flat = labels.ravel()
     if (missing := first_missing(flat)) is not None:
         raise ValueError(
@@ -164,8 +165,7 @@ def _sequence(y: Any, remedy: str) -> Any:
     """Return ``y``, an array of what has no length, or raise unless it is a list of labels."""
     y = plain_array(y) if hasattr(y, "__array__") and not hasattr(y, "__len__") else y
     check_sequence(y, "y", remedy)
-    if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
-        index = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(y))[0].tolist()))
+    if (index := first_masked(y)) is not None:
         raise ValueError(f"y[{index}] is masked; give every sample a label, or leave it out.")
     return y
 
@@ -497,7 +497,7 @@ def label_sets(y: Any, classes: AnyArray | None = None) -> LabelSets:
 def _label_array(labels: Sequence[Any]) -> AnyArray:
     """Return different labels as an array of their type."""
     array = np.asarray(label_vector(list(labels)))
-    check_not_complex(array, "y")
+    check_not_complex(array)
     return array
 
 

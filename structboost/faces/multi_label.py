@@ -453,7 +453,7 @@ def _closed(indicator: IntArray, edges: IntArray, classes: AnyArray) -> IntArray
     """Return sets of labels with all labels above theirs, and warn how many have more."""
     labels = classes.tolist()
     named = [(labels[above], labels[below]) for above, below in edges]
-    check_order(named, indicator, labels, "hierarchy")
+    check_order(named, indicator, labels)
     closed = HierarchicalMultiLabelTask(len(labels), edges).closed(indicator)
     is_open = (closed != indicator).any(axis=1)
     if is_open.any():

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.errors import TaskError
 from structboost.runtime.memory import check_memory
-from structboost.validation import array_of, is_whole, shown, without_mask
+from structboost.validation import array_of, first_masked, is_whole, shown, without_mask
 
 T = TypeVar("T")
 
@@ -87,8 +87,7 @@ def n_dimensions(value: ArrayLike, name: str) -> int:
 
 
 def _plain(value: ArrayLike, name: str) -> AnyArray:
-    if isinstance(value, np.ma.MaskedArray) and np.ma.getmaskarray(value).any():
-        place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(value))[0].tolist()))
+    if (place := first_masked(value)) is not None:
         raise ValueError(f"{name}[{place}] is masked; give every entry a number.")
     try:
         return np.asarray(value)

@@ -20,7 +20,7 @@ from structboost.learners.base import ListedFamily, check_has_rows, check_signed
 from structboost.learners.standardisation import check_sizes
 from structboost.learners.table import LearnerTable, LookupTable, shares_of_one
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_array
+from structboost.validation import checked_table
 
 # Largest size of values, and of its inverse: their differences are numbers of float32.
 _LARGEST = 1e37
@@ -144,7 +144,7 @@ def active_features(X: Any, n_slots: int | None = None) -> ShortArray:
     ValueError, TypeError
         If an entry is neither 0 nor 1, or an argument is of another kind.
     """
-    rows = sparse.csr_array(X if sparse.issparse(X) else checked_array(X, "X", 2), copy=True)
+    rows = sparse.csr_array(X if sparse.issparse(X) else checked_table(X), copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
     if (rows.data != 1).any():

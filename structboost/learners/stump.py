@@ -60,7 +60,7 @@ from structboost.learners.responses import (
     ResponsesInShard,
     entry_values,
 )
-from structboost.learners.table import LearnerTable, LookupTable, StumpTable, shares_of_one
+from structboost.learners.table import LookupTable, ScoredTable, StumpTable, shares_of_one
 from structboost.learners.terms import Terms
 from structboost.runtime.compiled import compiled
 
@@ -73,7 +73,7 @@ class CategorySet(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CategoryTable(LearnerTable):
+class CategoryTable(ScoredTable):
     """Table of sets of categories, as bits.
 
     ``missing_inside`` is whether missing values, and categories that are not in training, count as
@@ -94,11 +94,6 @@ class CategoryTable(LearnerTable):
     missing_inside: ByteArray
     inside: FloatArray
     outside: FloatArray
-
-    @override
-    def responses(self, features: AnyArray) -> FloatArray:
-        scorer = self.scorer(np.eye(len(self)), features.shape[1])
-        return np.ascontiguousarray(scorer.raw_scores(features).T)
 
     @override
     def feature_shares(self, n_features: int) -> FloatArray:

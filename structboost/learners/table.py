@@ -218,6 +218,15 @@ class LearnerTable(Described, ABC):
         return self.schema[name].shape[:1] == ("n_learners",)
 
 
+class ScoredTable(LearnerTable):
+    """Table whose responses are scores of its scorer, with a channel for each learner."""
+
+    @override
+    def responses(self, features: AnyArray) -> FloatArray:
+        scorer = self.scorer(np.eye(len(self)), features.shape[1])
+        return np.ascontiguousarray(scorer.raw_scores(features).T)
+
+
 @dataclass(frozen=True)
 class WeightedLearners:
     """Scorer of learners for which no faster form is known.

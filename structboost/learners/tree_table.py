@@ -35,7 +35,7 @@ from structboost._typing import (
 )
 from structboost.files.archive import Array
 from structboost.learners.binning import HALF, N_WORDS, SetColumns
-from structboost.learners.table import LearnerTable, LookupTable, Scorer, comparable
+from structboost.learners.table import LookupTable, ScoredTable, Scorer, comparable
 from structboost.runtime.compiled import compiled
 
 _BLOCK_ROWS = 64
@@ -48,7 +48,7 @@ _TOP_LEVELS = 3
 
 
 @dataclass(frozen=True)
-class TreeTable(LearnerTable):
+class TreeTable(ScoredTable):
     """Table of trees of one depth.
 
     ``missing_left`` is whether a node sends a missing feature (NaN) left.  None means always
@@ -75,11 +75,6 @@ class TreeTable(LearnerTable):
         n_leaves = self.leaf.shape[1]
         if n_leaves & (n_leaves - 1):
             raise ValueError(f"a tree of {n_leaves} leaves is not complete")
-
-    @override
-    def responses(self, features: AnyArray) -> FloatArray:
-        scorer = self.scorer(np.eye(len(self)), features.shape[1])
-        return np.ascontiguousarray(scorer.raw_scores(features).T)
 
     @override
     def feature_shares(self, n_features: int) -> FloatArray:

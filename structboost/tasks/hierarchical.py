@@ -202,7 +202,7 @@ def _chains_of_dict(value: Mapping[Any, Any], name: str) -> Iterator[tuple[Any, 
 
 
 def check_order(
-    edges: Sequence[tuple[Any, Any]], indicator: IntArray, labels: Sequence[Any], name: str
+    edges: Sequence[tuple[Any, Any]], indicator: IntArray, labels: Sequence[Any]
 ) -> None:
     """Raise ValueError if pairs seem to be (child, parent), by the sets of labels.
 
@@ -218,8 +218,6 @@ def check_order(
         1 on the labels of each set.
     labels : sequence
         Labels of the columns of ``indicator``.
-    name : str
-        Name of the argument in errors.
     """
     index = {label: i for i, label in enumerate(labels)}
     above, below = (np.array([index[label] for label in side]) for side in zip(*edges, strict=True))
@@ -234,15 +232,15 @@ def check_order(
     breaks = is_open.any(axis=1)
     if seems_turned and (breaks.any() or not n_met):
         raise ValueError(
-            f"{name} has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
+            f"hierarchy has pairs that seem to be (child, parent), such as {shown(edges[0])}: "
             f"{breaks.sum()} of {len(indicator)} sets of y have the second label of a pair without "
             f"the first, and {is_open_turned.any(axis=1).sum()} the first without the second. Give "
             "pairs (parent, child), or, if they are, add the labels above to the sets of y."
         )
     if not has_below.any():
         warn_user(
-            f"{name} has no label above one of y, such as {shown(edges[0])}; give pairs (parent, "
-            "child), or leave it out.",
+            f"hierarchy has no label above one of y, such as {shown(edges[0])}; give pairs "
+            "(parent, child), or leave it out.",
             UserWarning,
         )
 

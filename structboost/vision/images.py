@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 
 from structboost._typing import AnyArray, BoolArray, ByteArray, PathName
 from structboost.files.atomic_write import regular_file, write_whole
-from structboost.validation import check_unmasked, shown
+from structboost.validation import first_masked, shown
 
 Pixels = ByteArray
 Photograph = ByteArray
@@ -116,7 +116,10 @@ def _array_of(image: Any, name: str, how: str) -> AnyArray:
     """Return a picture of Pillow or an array as an array, or raise TypeError."""
     if isinstance(image, str | PathLike):
         raise TypeError(f"{name} is {str(image)!r}; read the file first, such as {how}.")
-    check_unmasked(image, name, "fill them, such as by image.filled(0) or mask.filled(255)")
+    if first_masked(image) is not None:
+        raise ValueError(
+            f"{name} has masked entries; fill them, such as by image.filled(0) or mask.filled(255)."
+        )
     try:
         return np.asarray(image)
     except ValueError:  # lists of unequal lengths
