@@ -1,5 +1,6 @@
 """structboost: non-linear structured predictors by boosting, with a certificate of optimality."""
 
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -66,7 +67,22 @@ def __getattr__(name: str) -> Any:
     from structboost.runtime.memory import collector_pause
 
     with collector_pause:  # an import makes objects that stay
-        return _at_first_use(name)
+        try:
+            return _at_first_use(name)
+        except AttributeError:
+            packages = () if name.startswith("_") else sorted(_PACKAGES)
+            for package in packages:
+                with suppress(ImportError):
+                    if name not in getattr(_at_first_use(package), "__all__", ()):
+                        continue
+                    break
+            else:
+                raise
+            # The message of an AttributeError would be lost in `from structboost import name`.
+            raise ImportError(
+                f"{name} is in structboost.{package}; write from structboost.{package} import "
+                f"{name}."
+            ) from None
 
 
 __all__ = [name for name in _names if name not in _PACKAGES]

@@ -17,30 +17,15 @@ SCRIPTS = [path.name for path in sorted(EXAMPLES.glob("*.py")) if path.stem != "
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("script", "arguments", "message"),
-    [
-        *(
-            (script, ["a", "1,2,3,4", "b", "--no-such-option"], "unrecognized arguments")
-            for script in SCRIPTS
-        ),
-        ("segment_images.py", ["a"], "required: MASKS"),
-        ("segment_images.py", ["a", "b"], "There is no folder b"),
-        ("track_video.py", ["clip.mp4", "1,2,3"], "invalid box_of value"),
-        ("track_video.py", ["clip.mp4", "1,2,0,3"], "invalid box_of value"),
-        ("readme_picture.py", [], "required: picture"),
-    ],
-)
-def test_an_example_refuses_arguments_that_it_does_not_read_or_that_are_not_all_there(
-    script, arguments, message, tmp_path, monkeypatch, capsys
-):
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_an_example_refuses_arguments_that_it_does_not_read(script, tmp_path, monkeypatch, capsys):
     """In this interpreter, which has imported already what each would take a second for."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [script, *arguments])
+    monkeypatch.setattr(sys, "argv", [script, *"a 1,2,3,4 b --no-such-option".split()])
     with pytest.raises(SystemExit) as left:
         runpy.run_path(str(EXAMPLES / script), run_name="__main__")
     assert left.value.code == 2
-    assert message in capsys.readouterr().err
+    assert "unrecognized arguments" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -44,6 +44,11 @@ def test_importing_the_package_imports_no_plug_in():
     assert done.stdout.split() == ["structboost"]
 
 
+def test_a_name_of_a_package_is_missing_with_its_place():
+    with pytest.raises(ImportError, match=r"write from structboost\.objectives import Hinge\."):
+        structboost.Hinge  # noqa: B018
+
+
 def names_of_stub(stub):
     """Packages and names by module that a stub lists."""
     packages, names = set(), {}

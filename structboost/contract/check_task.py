@@ -14,7 +14,7 @@ from structboost.contract.calls import beaten, marginals, separation, size_of, s
 from structboost.contract.parts import SLIP, StackedParts, deep_copy, deeply_equal, stack_parts
 from structboost.contract.probes import Probe, check_same_parts, has_sums, probe_sums_of
 from structboost.contract.separation import Separation, best_outputs
-from structboost.contract.task import Batches, Lists, Predicts, Task, Validates, check_is_task
+from structboost.contract.task import Batches, Lists, Predicts, Task, Validates, checked_task
 from structboost.errors import (
     ExampleNote,
     SampledOutputsWarning,
@@ -98,7 +98,7 @@ def check_task(
         If some outputs were left out.  Small examples, whose outputs are all tried, are the
         stricter test.
     """
-    check_is_task(task)
+    checked_task(task)
     check_examples(X, Y)
     if outputs is not None and len(outputs) != len(X):
         raise TaskError(

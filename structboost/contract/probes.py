@@ -33,6 +33,7 @@ from structboost.contract.parts import (
     joint_features,
     loss_of,
     measure_of,
+    refused_output,
     returned_none,
 )
 from structboost.contract.separation import (
@@ -115,7 +116,12 @@ class Probe:
 
     def measures(self, output: Any, name: str = "y") -> dict[str, SparseFeature]:
         """Return the joint feature of an output, checked, by kind."""
-        value = on_example("joint_feature", self.i, self.task.joint_feature, self.x, output)
+        try:
+            value = on_example("joint_feature", self.i, self.task.joint_feature, self.x, output)
+        except Exception as error:
+            if output is self.y or isinstance(error, TaskError):
+                raise
+            raise refused_output(OF_ARGMAX, output, "joint_feature", error, self.i) from error
         return {
             kind: measure_of(self.task.kinds, value, kind, n, self.i, name)
             for kind, n in self.n_parts.items()

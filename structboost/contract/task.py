@@ -572,13 +572,16 @@ class Task(Described, ABC):
         return self
 
 
-def check_is_task(task: Any) -> None:
-    """Raise TypeError unless ``task`` is a :class:`Task`, TaskError if its kinds are malformed."""
+def checked_task(task: Any) -> Task:
+    """Return a task, or raise TypeError if it is none, TaskError if its kinds are malformed."""
     if not isinstance(task, Task):
         is_class = isinstance(task, type) and issubclass(task, Task)
-        remedy = f", such as {task.__name__}(...)" if is_class else ""
-        raise TypeError(f"task is {shown(task)}; give an instance of a subclass of Task{remedy}.")
+        raise TypeError(
+            f"task is {shown(task)}; give an instance of a subclass of Task, such as "
+            f"{task.__name__ if is_class else 'MulticlassTask'}(...)."
+        )
     check_declared(getattr(task, "kinds", None))
+    return task
 
 
 def _lacks(task: Task, method: str) -> TaskError:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.linalg import svd
 from sklearn import config_context
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from threadpoolctl import threadpool_limits
 
@@ -164,7 +164,8 @@ class Preparation:
                     model = each if is_of_items else MultiOutputRegressor(each)
                     fitted.trees[kind] = model.fit(rows, y)
                 else:
-                    model = RidgeCV(_PENALTIES).fit(rows, y)
+                    # One row, which cannot be left out, has its costs as the intercept.
+                    model = (RidgeCV(_PENALTIES) if len(rows) > 1 else Ridge()).fit(rows, y)
                     intercept = np.reshape(model.intercept_, (-1, 1))
                     table = np.hstack((np.atleast_2d(model.coef_), intercept))
                     fitted.arrays[f"of_{kind}"] = table

@@ -42,7 +42,7 @@ _OPSETS, _IR_VERSION = {"": 17, "ai.onnx.ml": 5}, 8
 _Trees = tuple[AnyArray, AnyArray, AnyArray, FloatArray, AnyArray]
 
 
-def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> Any:
+def to_onnx(model: Any, kind: str | None = None, *, dtype: Any = "float32") -> Any:
     """Convert a fitted model to ONNX, which predicts without Python or this library.
 
     The input ``X`` is a tensor of shape (n, n_features).  In single precision thresholds are
@@ -86,6 +86,12 @@ def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> A
     """
     require("onnx", "to_onnx", "onnx")
     name = checked_choice(getattr(dtype, "__name__", str(dtype)), "dtype", ("float32", "float64"))
+    kinds = list(getattr(model, "members", ()))
+    if kind is not None and kind not in kinds:
+        raise ValueError(
+            f"kind is {shown(kind)}, which names no parts of an Ensemble (here {kinds}); leave it "
+            "out.  A file is written by onnx.save(to_onnx(model), 'model.onnx')."
+        )
     if isinstance(model, Ensemble):
         scorer = model.scorer(kind)
         kind = kind or next(iter(model.members))
@@ -120,11 +126,12 @@ def to_onnx(model: Any, *, kind: str | None = None, dtype: Any = "float32") -> A
 class _Graph:
     """Nodes of a graph while they are collected, whose numbers have one type.
 
-    Its input is ``X``, and ``facts`` is metadata of the model, in the form of JSON.
+    Its input is ``X``, and ``facts`` is metadata of the model, in the form of JSON.  Numbers inside
+    have the type ``dtype``, which may become more precise than that of inputs and outputs.
     """
 
     def __init__(self, dtype: np.dtype[Any], n_features: int) -> None:
-        self.dtype, self._n_features = dtype, n_features
+        self.dtype, self._outside, self._n_features = dtype, dtype, n_features
         self.facts: dict[str, Any] = {}
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
@@ -216,7 +223,11 @@ class _Graph:
         import onnx
         from onnx import helper
 
-        named = [helper.make_node("Identity", [value], [name]) for name, value in outputs.items()]
+        self.dtype = self._outside
+        named = [
+            helper.make_node("Identity", [value if name == "label" else self.cast(value)], [name])
+            for name, value in outputs.items()
+        ]
         element = helper.np_dtype_to_tensor_dtype(self.dtype)
         graph = helper.make_graph(
             [*self._nodes, *named],
@@ -245,7 +256,9 @@ def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
         return filled
     is_missing = graph.add("IsNaN", "X")
     if encoding.means is not None:
-        filled = graph.add("Where", is_missing, np.array(encoding.means), "X")
+        # In single precision a mean may be far from what training filled in.
+        graph.dtype = np.dtype(np.float64)
+        filled = graph.add("Where", is_missing, np.array(encoding.means), graph.cast("X"))
     if not encoding.adds_columns:
         return filled
     sizes = np.array(encoding.n_categories)
@@ -253,7 +266,7 @@ def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
     of_code = np.repeat(np.arange(len(sizes)), np.maximum(sizes, 0))
     codes = np.concatenate([np.arange(size) * 1.0 for size in sizes])
     # NaN equals no code.
-    is_code = graph.add("Equal", graph.columns("X", of_code), codes)
+    is_code = graph.add("Equal", graph.cast(graph.columns("X", of_code)), codes)
     blocks = (
         graph.columns(filled, plain),
         graph.cast(graph.columns(is_missing, marked)),

@@ -73,12 +73,16 @@ def validated_numbers(
             check_finite(y, "y", f" {error}" if "infinity" in text else "")
         for what in ("NaN", "infinity"):
             if f"X contains {what}" in text:
+                remedy = (
+                    "fill it, such as by sklearn.impute.SimpleImputer, give an array that is not "
+                    "sparse, or name weak learners by text"
+                )
+                if what == "infinity":
+                    remedy = "clip it, such as by np.clip(X, -1e30, 1e30), or make it NaN: missing"
                 rows = sparse.csr_array(X) if is_sparse else np.asarray(X, np.float64)
                 raise ValueError(
                     f"X contains {what}, first in sample "
-                    f"{first_unusable(rows, missing=allow_missing)}; fill it, such as by "
-                    "sklearn.impute.SimpleImputer, clip it, give an array that is not sparse, or "
-                    "name weak learners by text."
+                    f"{first_unusable(rows, missing=allow_missing)}; {remedy}."
                 ) from error
         raise
     table, *rest = checked if isinstance(checked, tuple) else (checked,)

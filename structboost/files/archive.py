@@ -29,6 +29,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, Self
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -359,13 +360,19 @@ class ArchiveFormat:
         except self.error:
             raise
         except Exception as error:
-            kind = "" if isinstance(error, DamagedFileError) else f"{type(error).__name__}: "
+            reason = str(error)
+            if not isinstance(error, DamagedFileError):
+                # NumPy advises to unpickle, which would run code of the file.
+                words = "it holds Python objects" if "pickle" in reason else reason
+                reason = f"{type(error).__name__}: {words}"
             raise self.error(
-                f"{path} is not a {self.what}, or is damaged ({kind}{error}); {self.remedy}."
+                f"{path} is not a {self.what}, or is damaged ({reason}); {self.remedy}."
             ) from error
 
     def _content(self, file: IO[bytes], most_bytes: int, path: PathName) -> tuple[Header, Arrays]:
         """Read header and arrays, whose total size is limited."""
+        if not is_zipfile(file):
+            raise DamagedFileError("it is no archive of arrays")
         with np.load(file, allow_pickle=False) as members:
             if sum(info.file_size for info in members.zip.infolist()) > most_bytes:
                 raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")

@@ -23,7 +23,7 @@ from structboost._typing import Examples, Facts, FloatArray, override
 from structboost.contract.calls import check_found, separation, warn_of_one_output
 from structboost.contract.probes import probe_argmax
 from structboost.contract.separation import KeptTruth
-from structboost.contract.task import Task, check_is_task
+from structboost.contract.task import Task, checked_task
 from structboost.files.archive import DamagedFileError
 from structboost.linear.designs import (
     Design,
@@ -272,7 +272,7 @@ class StructuredSVM(Trainer):
     True
     """
 
-    task: Task
+    task: Any = None
     _: KW_ONLY
     C: float = 1.0
     tol: float = 1e-3
@@ -457,7 +457,7 @@ class StructuredSVM(Trainer):
         return trainer
 
     def _check_parameters(self, C: Any) -> None:
-        check_is_task(self.task)
+        checked_task(self.task)
         checked_positive(C, "C")
         checked_positive(self.tol, "tol")
         checked_relative_gap(self.tol, "tol")

@@ -218,6 +218,7 @@ class SparsityPathDisplay(Described):
         self, n_learners: Sequence[int], errors: Sequence[float], *, name: str | None = None
     ) -> None:
         self.n_learners, self.errors, self.name = np.asarray(n_learners), np.asarray(errors), name
+        check_consistent_length(self.n_learners, self.errors)
 
     @classmethod
     def from_estimator(

@@ -16,6 +16,7 @@ from structboost.plotting.curves import check_fitted, plain
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
 from structboost.tasks.hierarchical import TaxonomyTask
+from structboost.validation import checked_whole_number, shown
 
 _MAX_FEATURES = 6
 _MAX_PAIRS = 6
@@ -70,6 +71,11 @@ class ShapeDisplay(Described):
         categories: Mapping[int, Sequence[Any]] | None = None,
     ) -> None:
         self.pairs = {}
+        if not isinstance(form, LookupTable | PairTables):
+            raise TypeError(
+                f"form is {shown(form)}; give the result of Ensemble.compile(), or an estimator to "
+                "ShapeDisplay.from_estimator."
+            )
         if isinstance(form, PairTables):
             pure = form.purified()
             form, self.pairs = pure.steps, {k: _beside_mean(v) for k, v in pure.pairs.items()}
@@ -79,6 +85,9 @@ class ShapeDisplay(Described):
         self.form, self._slopes = form, slopes
         self.feature_names = feature_names or [f"feature {f}" for f in range(form.n_features)]
         self.channel_names = channel_names or [str(channel) for channel in range(len(form.bias))]
+        for name, n in (("feature_names", form.n_features), ("channel_names", len(form.bias))):
+            if np.shape(getattr(self, name)) != (n,):
+                raise ValueError(f"{name} is {shown(getattr(self, name))}; give {n} names.")
         self.categories = {f: [*map(str, names)] for f, names in (categories or {}).items()}
 
     @classmethod
@@ -143,6 +152,7 @@ class ShapeDisplay(Described):
             decision, is subtracted.
         """
         steps = self.form
+        checked_whole_number(feature, "feature", steps.n_features - 1, 0)
         for u in np.flatnonzero(steps.features == feature):
             start, stop = steps.indptr[u], steps.indptr[u + 1]
             thresholds = steps.thresholds[start:stop]
@@ -249,7 +259,8 @@ class ShapeDisplay(Described):
             If the model uses no feature.
         """
         plt = pyplot("ShapeDisplay")
-
+        checked_whole_number(features, "features")
+        checked_whole_number(pairs, "pairs", least=0)
         used = self._used()
         if not used:
             raise ValueError("The model uses no feature, since none of its stumps splits.")

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array, issparse, vstack
 from structboost._typing import BoolArray, FloatArray
 from structboost.errors import SolverError, TaskError
 from structboost.runtime.compiled import compiled
-from structboost.validation import checked_flag, shown
+from structboost.validation import checked_flag, checked_numbers, shown
 
 
 def quiet_highs() -> Any:
@@ -427,13 +427,14 @@ def _rows(matrix: Any, b: Any, name: str) -> Any:
     """Return coefficients and sides of one sort of constraints, or None without any."""
     if matrix is None:
         return None
-    rows = csr_array(matrix if issparse(matrix) else np.asarray(matrix, np.float64))
-    sides = np.asarray(b, np.float64)
+    rows = matrix if issparse(matrix) else checked_numbers(matrix, f"A_{name}")
+    sides = checked_numbers(b, f"b_{name}")
     if rows.ndim != 2 or sides.shape != rows.shape[:1]:
         raise ValueError(
             f"A_{name} has shape {rows.shape} and b_{name} {sides.shape}; give an entry of b_{name}"
             " for each row."
         )
+    rows = csr_array(rows)
     if not (np.isfinite(rows.data).all() and np.isfinite(sides).all()):
         raise ValueError(f"A_{name} or b_{name} has NaN or infinite entries; leave such rows out.")
     return rows, sides

@@ -115,7 +115,11 @@ def _rows(X: Any) -> AnyArray:
     rows = []
     for i, x in enumerate(X):
         try:
-            rows.append(np.asarray(as_array(x), np.float64))  # None is missing
+            row = as_array(x)
+            objects = row.flat if row.dtype.hasobject else ()
+            if row.dtype.kind not in "fiubO" or any(isinstance(of, str | bytes) for of in objects):
+                raise TypeError  # NumPy would read numbers of text
+            rows.append(np.asarray(row, np.float64))  # None is missing
         except (TypeError, ValueError):
             rows.append(np.empty(()))
         if rows[i].ndim != 1 or rows[i].shape != rows[0].shape or isinstance(x, str | bytes):

@@ -78,8 +78,8 @@ def read_tagged(
                 )
             except UnicodeDecodeError as error:
                 raise ValueError(
-                    f"{os.fspath(path)} is not in UTF-8 ({error}); give open(path, "
-                    "encoding='latin-1'), for example."
+                    f"{os.fspath(path)} is not in UTF-8 ({error}); give open(path, encoding=...) "
+                    "in its own encoding, such as 'latin-1', or gzip.open(path, 'rt')."
                 ) from error
     X: list[list[dict[str, str]]] = []
     y: list[list[str | None]] = []
@@ -90,6 +90,11 @@ def read_tagged(
     document, has_tabs = 0, False
     for at, line in enumerate(chain(path, [""]), 1):
         text = line.rstrip("\r\n")
+        if "\0" in text:
+            raise ValueError(
+                f"Line {at} is {shown(text)}; give open(path, encoding='utf-16-le'), if it is in "
+                "that."
+            )
         is_start = text.split(maxsplit=1)[:1] == [DOCUMENT_START]
         if is_start or not text.strip(" \t"):
             if tokens:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from structboost._typing import Examples, Facts, PathName, override
 from structboost.contract.calls import warn_of_one_output
-from structboost.contract.task import Task
+from structboost.contract.task import Task, checked_task
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
@@ -67,13 +67,13 @@ class StructBoost(Trainer):
     ----------
     task : Task
         The problem, with parts, joint feature, loss and argmax.
-    C : float or "auto"
+    C : float, "auto" or None
         Weight of the training loss against the l1 norm of the weights.  Infinity requires a
         formulation that takes it, as the exponential, the logistic and the stage-wise ones
         do.  ``"auto"`` chooses the best C on held-out examples, by coarse fits along a path, and
         then trains on all examples (docs/decisions.md); it requires ``can_choose_C``.  If
         one family of a union is clearly better alone, it replaces the union, and gap and bound are
-        those of that family.
+        those of that family.  None means ``"auto"``, as with classifiers.
     tol : float
         Relative gap ``(primal - bound) / primal``, below 1, at which training stops.  With 0 it
         stops only when pricing finds no more columns.  Families that price by search (trees,
@@ -189,7 +189,7 @@ class StructBoost(Trainer):
     True
     """
 
-    task: Task
+    task: Any = None
     _: KW_ONLY
     C: Any = None
     tol: float = 0.01
@@ -282,7 +282,7 @@ class StructBoost(Trainer):
             metadata["trainer"] = StructBoost.__name__
             self.model_ = replace(self.model_, metadata=metadata)
             return self
-        if is_text(self.C, AUTO):
+        if self.C is None or is_text(self.C, AUTO):
             tried = alternatives(self.weak_learner) if can_split else [self.weak_learner]
             _fit_choosing(self, tried, X, Y, sample_weight, folds, score)
         else:
@@ -378,6 +378,7 @@ class StructBoost(Trainer):
         return formulation.works_on_shards or works_in_threads(self.weak_learner)
 
     def _plan(self) -> Plan:
+        checked_task(self.task)
         if self.C is None or isinstance(self.C, str):
             raise TypeError(f"C is {shown(self.C)}; give a number above 0, or {AUTO!r}.")
         values = {field.name: getattr(self, field.name) for field in fields(Plan)}

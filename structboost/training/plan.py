@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structboost._typing import PathName
-from structboost.contract.task import Task, check_is_task
+from structboost.contract.task import Task, checked_task
 from structboost.files.atomic_write import checked_target
 from structboost.learners.base import WeakLearnerFamily
 from structboost.learners.pricing import CandidateRule, PricingRule, rule_of
@@ -58,7 +58,7 @@ class Plan:
     def check(self, Cs: Sequence[float]) -> None:
         """Raise unless the plug-ins fit each other, and all values are in range."""
         formulation = self.formulation
-        check_is_task(self.task)
+        checked_task(self.task)
         formulation.check()
         for C in Cs:
             formulation.check_C(C)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from structboost._typing import Examples, Facts, PathName, override
 from structboost.contract.calls import check_truths, mean_loss
 from structboost.contract.parts import StackedParts
-from structboost.contract.task import Task, check_is_task
+from structboost.contract.task import Task, checked_task
 from structboost.errors import ModelFileError, TaskError
 from structboost.files.archive import DamagedFileError, SavedToFile
 from structboost.model.ensemble import (
@@ -219,7 +219,7 @@ class Trainer(SavedToFile, BaseEstimator):
         replace(model, metadata={**model.metadata, "columns": self.columns_}).save(path)
 
     @classmethod
-    def load(cls, path: PathName, task: Task) -> Self:
+    def load(cls, path: PathName, task: Task | None = None) -> Self:
         """Read a model that :meth:`save` wrote.
 
         Parameters
@@ -227,7 +227,7 @@ class Trainer(SavedToFile, BaseEstimator):
         path : str or path
             The file.
         task : Task
-            A task with the same kinds of parts as in training.
+            A task with the same kinds of parts as in training, which no file holds; required.
 
         Returns
         -------
@@ -243,7 +243,7 @@ class Trainer(SavedToFile, BaseEstimator):
         TypeError, TaskError
             If ``task`` is no task, or has other kinds of parts.
         """
-        check_is_task(task)
+        task = checked_task(task)
         model = read_model(path)
         trainer = model.metadata.get("trainer")
         if "history" not in model.metadata or trainer not in [of.__name__ for of in cls.__mro__]:

@@ -105,6 +105,14 @@ BROKEN = [
     (Choose, {"argmax": lambda self, x, scores, y=None: len(x)}, r"X\[0\], y\) names a part out"),
     (
         Choose,
+        {
+            "argmax": lambda *_: 9,
+            "joint_feature": lambda self, x, y: ([range(len(x))[y]], [0], [1.0]),
+        },
+        r"argmax\(X\[0\], scores\) is 9, which joint_feature does not take",
+    ),
+    (
+        Choose,
         {"predict": lambda self, x, scores: scores["x"]},
         r"predict raised Index.* for X\[0\]",
     ),

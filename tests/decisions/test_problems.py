@@ -244,6 +244,7 @@ program = partial(partial, LinearProgram, [[1.0, 2.0]], [1.0])
             (Choose, 3, 1), (Assignment, 2, 2), (SolvedBy, len),
         )),
         (lambda: GridPath(10**6, 10**6), "Arcs of a grid of 1000000 x 1000000 nodes"),
+        (lambda: LinearProgram(3), r"A_ub .* give an entry"),
         (lambda: GridPath(1, 1), "at least two nodes"),
         (lambda: AcyclicPath([(0, 1), (1, 2), (2, 1), (2, 3)], 0, 3), "form a cycle"),
         (lambda: Tour(2), "at least 3 nodes"),

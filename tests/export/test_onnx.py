@@ -210,6 +210,13 @@ def test_hyperplanes(weak_learner):
     check(model, TABLE, TABLE, dtype="float64")
 
 
+def test_a_mean_that_single_precision_does_not_hold_is_filled_as_in_training():
+    table = np.float32(2.0**20 + 100 * X)
+    table[::5] = np.nan
+    model = StructBoostClassifier("svm").fit(table, Y)
+    check_same(run(model, table), model, table, 1e-6)
+
+
 def test_what_has_no_form_is_refused_with_a_remedy(monkeypatch):
     family = partial(PatchFamily, image_shape=(2, 2), side=2, grid=1)
     refused(
@@ -225,6 +232,7 @@ def test_what_has_no_form_is_refused_with_a_remedy(monkeypatch):
     scores = run(of_sets.model_, TABLE)["scores"]
     assert_allclose(scores, of_sets.decision_function(TABLE), atol=1e-5)
     refused("dtype", to_onnx, model, dtype="float16")
+    refused(r"onnx\.save", to_onnx, model, "m.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r'pip install "structboost-learn\[onnx\]"'):
         to_onnx(trainer.model_)

@@ -157,6 +157,10 @@ def test_files_of_other_models_are_named(tmp_path):
     svm.fit(X, Y).save(tmp_path / "svm")
     assert StructuredSVM.load(tmp_path / "svm", MulticlassTask(2)).tol == 0.1
     refused("has the kinds", StructuredSVM.load, tmp_path / "svm", MulticlassTask(4))
+    refused("task is None; give", StructuredSVM.load, tmp_path / "svm")
+    np.savez(tmp_path / "objects.npz", header=np.array([{}]))
+    refused("it holds Python objects", load_model, tmp_path / "objects.npz")
+    refused("no archive", load_model, __file__)
     with pytest.raises(ModelFileError, match="load it with that class"):
         StructuredSVMClassifier.load(tmp_path / "svm")
     assert load_model(tmp_path / "svm").metadata["trainer"] == "StructuredSVM"

@@ -19,6 +19,7 @@ from structboost import (
     ContributionsDisplay,
     MulticlassTask,
     ShapeDisplay,
+    SparsityPathDisplay,
     StructBoost,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
@@ -178,6 +179,11 @@ def test_shape_display_draws_chosen_features_of_one_channel(tmp_path):
     assert not display.shape(int(np.argmin(display.importances())))[1].any()
     display.figure_.savefig(tmp_path / "shapes.png")
     refused("not fitted", ShapeDisplay.from_estimator, StructBoostClassifier())
+    refused("form is", ShapeDisplay, display)
+    refused("feature_names", ShapeDisplay, display.form, feature_names=["a"])
+    refused("features is 0", display.plot, features=0)
+    refused("feature is 99", display.curve, 99)
+    refused("inconsistent", SparsityPathDisplay, [1, 2], [1.0])
 
 
 def test_slopes_and_steps_add_up_to_the_scores():

@@ -9,6 +9,7 @@ from structboost import (
     GraphTask,
     HierarchicalMultiLabelTask,
     MatchingTask,
+    MulticlassTask,
     MultiLabelTask,
     RankingTask,
     SegmentTask,
@@ -128,6 +129,7 @@ def test_inputs_of_a_task_are_named(task, x, message):
 
 
 def test_what_a_task_cannot_do_is_named():
+    refused("vectors of real numbers", MulticlassTask(2).stack, np.array([["1"]]))
     refused("are forbidden", ChainTask(3, forbidden=[(1, 0)]).joint_feature, None, [1, 0])
     refused("Take labelled_stretches", ChainTask(3).joint_feature, None, [-1, 0])
     refused(r"of 3 tags is .* X\[0\]", impossible, ChainTask(1, forbidden=[(0, 0)]), NODES)

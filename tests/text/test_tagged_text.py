@@ -219,6 +219,7 @@ def test_files_of_all_layouts_are_read(file, text, options, X, y, documents):
 @pytest.mark.parametrize(
     ("text", "options", "match"),
     [
+        ("Ada O\n".encode("utf-16-le"), {}, "Line 1 .*utf-16"),
         ("Ada O\nEspaña B\n".encode("latin-1"), {}, r"corpus.txt is not in UTF-8 .*0xf1.*latin-1"),
         ("Ada O\n", {"tag": 7}, r"tag is 7, and columns are \['word', 'column_2'\]"),
         ("Ada\nis\n", {}, r"tag is -1, .*, or None if there are no tags"),

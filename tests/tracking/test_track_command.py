@@ -118,14 +118,6 @@ def test_track_command_names_bad_input(arguments, message, folder, capsys, monke
     assert len(read_boxes("t.txt")) == N_FRAMES
 
 
-@pytest.mark.parametrize("box", ["1,2,3", "a,b,c,d"])
-def test_a_box_of_another_form_is_refused(box, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["track", "clip.mp4", "--box", box])
-    assert ended.value.code == 2
-    assert f"--box: invalid _box value: '{box}'" in capsys.readouterr().err
-
-
 def test_track_command_writes_the_frames_before_a_bad_one(folder, capsys):
     (folder / "img" / "0008.png").write_bytes(b"not an image")
     assert track("sequence --json - --out o.mkv") == 1

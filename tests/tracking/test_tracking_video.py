@@ -346,7 +346,6 @@ GOOD = [[0, 0, 5, 5], [0, 0, 5, 5]]
     ("boxes", "truth", "message"),
     [
         ([[0, 0, 5, 5], [0, 0, 0, 5]], GOOD, r"boxes\[1\] is .* above 0 in frame 1"),
-        (GOOD, [[0, 0, 5, 5], [0, 0, 5, -1]], r"truth\[1\] is .* above 0 in frame 1"),
         ([[0, 0, 5, 5], [np.nan] * 4], GOOD, r"boxes\[1\] is unknown, but the truth of frame 1"),
         ([[0, 0, 5, 5], [0, np.inf, 5, 5]], GOOD, r"boxes\[1\] is .* four finite numbers"),
         (GOOD[:1], GOOD, "boxes has 1 frames and truth 2"),

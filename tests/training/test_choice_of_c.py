@@ -226,7 +226,7 @@ def test_a_class_of_one_sample_stays_in_training():
 
 
 def test_uninformative_features_give_an_empty_model():
-    trainer = StructBoost(MulticlassTask(2), C="auto")
+    trainer = StructBoost(MulticlassTask(2))
     made, label = np.ones((20, 2)), np.arange(20) % 2
     with pytest.warns(EmptyModelWarning, match="No larger C helps"):
         trainer.fit(made, label, folds=[Fold(made, label, None, made[:5], label[:5])])

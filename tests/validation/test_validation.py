@@ -89,7 +89,7 @@ RULES = {
     **DECLARED,
     **dict.fromkeys(COUNTS.split(), WHOLE_NUMBERS),
     "tol": GAPS,
-    "C": COSTS,
+    "C": {**COSTS, TypeError: ["1"]},
     "theta": {**COSTS, TypeError: [None]},
     "callbacks": {TypeError: [5, [None]]},
     "weak_learner": {TypeError: [len, lambda *parts, **options: {}], ValueError: [3]},
