@@ -6,8 +6,6 @@
     python -m tests.house --page     print a table of sizes and walks
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import inspect
@@ -109,40 +107,14 @@ def fits():
     from sklearn.datasets import load_iris
 
     from structboost import StructBoost, StructBoostClassifier
+    from tests.helpers.slow_task import SlowTask
 
     X, y = load_iris(return_X_y=True)
-    task = own_task()
     return {
         "default": lambda: StructBoostClassifier(random_state=0).fit(X, y),
         "hinge": lambda: StructBoostClassifier("hinge", C=10.0).fit(X, y),
-        "a user's Task": lambda: StructBoost(task, C=20.0).fit(X, y),
+        "a user's Task": lambda: StructBoost(SlowTask(0.0), C=20.0).fit(X, y),
     }
-
-
-def own_task(wrong=False):
-    """Return a task as a user writes one, whose search may be wrong."""
-    import numpy as np
-
-    from structboost import PartKind, Task
-
-    class Own(Task):
-        kinds = {"x": PartKind(3)}
-
-        def parts(self, x):
-            return {"x": np.atleast_2d(x)}
-
-        def joint_feature(self, x, y):
-            return {"x": np.eye(3)[[y]]}
-
-        def loss(self, y, z):
-            return float(y != z)
-
-        def argmax(self, x, scores, y=None):
-            if wrong:
-                return scores.no_such_attribute
-            return int(np.argmax(scores[0] + (np.arange(3) != y if y is not None else 0)))
-
-    return Own()
 
 
 def printed_for_a_wrong_argmax():
@@ -150,10 +122,15 @@ def printed_for_a_wrong_argmax():
     from sklearn.datasets import load_iris
 
     from structboost import StructBoost
+    from tests.helpers.slow_task import SlowTask
+
+    class Wrong(SlowTask):
+        def argmax(self, x, scores, y=None):
+            return scores.no_such_attribute
 
     X, y = load_iris(return_X_y=True)
     try:
-        StructBoost(own_task(wrong=True), C=1.0).fit(X, y)
+        StructBoost(Wrong(0.0), C=1.0).fit(X, y)
     except AttributeError as error:
         return len("".join(traceback.format_exception(error)).splitlines())
     raise AssertionError("the wrong search went unnoticed")

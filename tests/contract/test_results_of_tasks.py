@@ -14,7 +14,7 @@ from structboost.contract.task import Task
 from structboost.errors import TaskError
 from structboost.linear.linear_trainer import LinearTrainer
 from tests.contract.test_lying_tasks import SplitLoss, Sums, Tags
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import named, refused
 
 WRONG = 37
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -92,15 +92,6 @@ def broken(base, method, result_of, x, y):
     return task()
 
 
-def check_named(call, method, name=f"[{WRONG}]"):
-    with pytest.raises(TaskError) as caught:
-        call()
-    text = str(caught.value)
-    assert method in text
-    assert name in text
-    assert "\n" not in text
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_bad_result_is_named_in_fit_and_by_check_task(method, examples):
@@ -111,9 +102,9 @@ def test_a_bad_result_is_named_in_fit_and_by_check_task(method, examples):
         for make in trainers.values():
             # Several examples may have the truth for which the loss is wrong.
             name = "Y[" if method == "loss" else f"[{WRONG}]"
-            check_named(lambda make=make, task=task: make(task).fit(X, Y), method, name)
+            named((method, name), make(task).fit, X, Y)
         if method != "argmax":
-            check_named(partial(check_task, task, X[34:], Y[34:]), method, "[")
+            named((method, "["), check_task, task, X[34:], Y[34:])
 
 
 LATER = {
@@ -134,7 +125,7 @@ def test_a_bad_result_is_named_after_training(call, examples):
                 trainer.task = broken(base, method, result_of, X[WRONG], Y[WRONG])
                 name = "Y[" if method == "loss" else f"[{WRONG}]"
                 arguments = (X, Y) if call == "score" else (X,)
-                check_named(partial(getattr(trainer, call), *arguments), method, name)
+                named((method, name), getattr(trainer, call), *arguments)
 
 
 class WithoutReturn(Tags):

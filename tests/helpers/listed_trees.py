@@ -30,7 +30,7 @@ def subsets(groups):
     return [inside for inside in product((False, True), repeat=len(groups)) if any(inside)]
 
 
-def listed_trees(X, categorical=(), directions=None):
+def listed_trees(X, categorical, directions):
     """Whether each tree that keeps the directions is high, shape (n_trees, n_rows), each once.
 
     A tree keeps them if no response falls where some features move in their directions and all
@@ -40,7 +40,7 @@ def listed_trees(X, categorical=(), directions=None):
     return np.unique(functions_of(grid, categorical, directions)[:, rows], axis=0)
 
 
-def functions_of(grid, categorical=(), directions=None):
+def functions_of(grid, categorical, directions):
     """Trees as functions of the grid, shape (n_trees, n_inputs)."""
     everything = np.ones(len(grid), bool)
     roots, children = [everything], [everything, ~everything]

@@ -1,5 +1,5 @@
-"""A task whose argmax is Python, and takes its time; in a module of its own, so that processes find
-it."""
+"""A task as a user writes one, whose argmax takes its time; in a module of its own, so that
+processes find it."""
 
 import time
 

@@ -66,7 +66,7 @@ def margins_of(task, responses, y):
     return scores[:, np.arange(len(y)), y][:, :, None] - scores
 
 
-def full_program(margins, delta, shares, C, norms=None):
+def full_program(margins, delta, shares, C, norms):
     """Optimum over a slack for each example, with a constraint for each example and class.
 
     With ``norms`` each of them is at most C, and the sum of the slacks is minimised.

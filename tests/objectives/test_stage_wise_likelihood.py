@@ -57,6 +57,16 @@ def test_rows_left_out_get_the_responses_of_leaves_that_were_fitted_without_them
         np.testing.assert_allclose(family.held_out_response(learner, k), expected, atol=1e-9)
 
 
+def mean_loss(scores, labels):
+    """The loss of labels as a function of a factor of their scores."""
+
+    def loss(factor):
+        own = factor * scores
+        return float(np.mean(logsumexp(own, axis=1) - own[np.arange(len(own)), labels]))
+
+    return loss
+
+
 def test_the_temperature_is_that_of_the_rounds_that_left_each_row_out():
     rng = default_rng(0)
     labels, channels = rng.integers(0, 3, 30), np.arange(3)
@@ -74,12 +84,8 @@ def test_the_temperature_is_that_of_the_rounds_that_left_each_row_out():
         sums += booster.weights[first:, None] * responses
         counts += is_out
     scores = 2.0 * sums * 5 / np.maximum(counts, 1)
-
-    def loss(factor):
-        own = factor * scores
-        return float(np.mean(logsumexp(own, axis=0) - own[labels, np.arange(30)]))
-
-    assert booster.temperature() == pytest.approx(fitted_temperature(loss, 30).damped())
+    found = fitted_temperature(mean_loss(scores.T, labels), 30)
+    assert booster.temperature() == pytest.approx(found.damped())
 
 
 def test_where_no_rows_are_left_out_there_is_no_temperature():
@@ -96,11 +102,7 @@ def test_the_temperature_fitted_is_that_of_the_draw(sure):
     scores = rng.normal(size=(4000, 3))
     chances = np.exp(sure * scores - logsumexp(sure * scores, axis=1)[:, None])
     labels = (rng.random(4000)[:, None] > chances.cumsum(axis=1)).sum(axis=1)
-
-    def loss(factor):
-        own = factor * scores
-        return float(np.mean(logsumexp(own, axis=1) - own[np.arange(4000), labels]))
-
+    loss = mean_loss(scores, labels)
     found = fitted_temperature(loss, 4000)
     assert found.factor == pytest.approx(sure, rel=0.15)
     assert found.loss == pytest.approx(loss(found.factor))

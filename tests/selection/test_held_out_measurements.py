@@ -1,5 +1,7 @@
 """Measurements of a model on held-out examples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -166,7 +168,7 @@ def test_a_scorer_of_scikit_learn_sees_the_held_out_examples_and_their_weights()
     X, y = np.arange(20.0).reshape(10, 2), np.array(["a", "b"] * 5)
     fold = Fold(X[:6], y[:6], None, X[6:9], y[6:9])
     assert score_by("accuracy", held_out)("a", fold) == pytest.approx(2 / 3)
-    weighted = Fold(X[:6], y[:6], None, X[6:9], y[6:9], held_weight=np.array([6.0, 7.0, 8.0]))
+    weighted = replace(fold, held_weight=np.array([6.0, 7.0, 8.0]))
     assert score_by("accuracy", held_out)("a", weighted) == pytest.approx(14 / 21)
 
     def seen(estimator, X, y):

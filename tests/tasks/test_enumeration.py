@@ -47,7 +47,7 @@ from structboost.tasks.chain import Stretch
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 
 
-def some(rng, items, share=0.15):
+def some(rng, items, share):
     return [item for item in items if rng.random() < share]
 
 

@@ -33,7 +33,7 @@ def trainer(max_rounds=100):
     )  # fmt: skip
 
 
-def run_of(outputs, max_rounds=100):
+def run_of(outputs, max_rounds):
     weights = np.where(HELD, 0.0, 1.0)
     return HeldOutRun.of(trainer(max_rounds), (X, outputs), weights, 1.0 - weights)
 
