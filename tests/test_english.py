@@ -1,7 +1,5 @@
 """Docstrings and names in plain English, by the rules and the glossary of CONTRIBUTING.md."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

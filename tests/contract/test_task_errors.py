@@ -100,11 +100,11 @@ def test_an_error_in_fit_names_example_and_method(name, chains):
 def test_an_error_in_predict_and_score_names_example_and_method(make, chains):
     X, Y = chains
     trainer = make(FussyPredictionTask("nothing"), C=1.0, tol=0.5).fit(X[:40], Y[:40])
-    for method, number in (("parts", 60), ("predict", 60), ("loss", 60)):
+    for method in ("parts", "predict", "loss"):
         trainer.task.method = method
         with pytest.raises(OddChainError) as caught:
             trainer.score(X, Y)
-        check_note(caught.value, method, number)
+        check_note(caught.value, method, 60)
     trainer.task = FussyTask("argmax")
     with pytest.raises(OddChainError) as caught:
         trainer.predict(X[58:])

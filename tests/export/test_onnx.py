@@ -5,6 +5,7 @@ import sys
 from functools import partial
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 from numpy.random import default_rng
@@ -27,8 +28,6 @@ from structboost.learners import PatchFamily
 from structboost.objectives import Exponential, SoftmaxLink
 from tests.helpers.refusals import refused
 from tests.helpers.table_faces import COLOUR, FACES, TABLE, THREE, fitted, targets
-
-onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def session_of(model, **options):

@@ -1,6 +1,7 @@
 """Routed arguments, group splits, joblib, pickles, frames out: the faces within scikit-learn."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -93,7 +94,6 @@ def test_weights_are_routed_to_the_scores_of_structures(trainer):
 
 
 def test_responses_of_classifiers_are_frames_with_names():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=np.where(Y, "x", "y"))
     labels = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.4, 0.4])]
     face = StructBoostClassifier(max_iter=2)

@@ -15,6 +15,7 @@ from structboost import (
 )
 from structboost.decisions import Choose, DecisionInput
 from structboost.inference import viterbi
+from structboost.segmentation import Segmenter
 from tests.helpers.refusals import refused
 
 N = 24
@@ -79,9 +80,6 @@ def test_search_names_a_masked_entry():
 
 
 def test_segmenter_refuses_masked_pixels_and_masks_that_are_none():
-    pytest.importorskip("cv2")
-    from structboost.segmentation import Segmenter
-
     images = [np.zeros((9, 9, 3), np.uint8)] * 2
     masks = [np.eye(9, dtype=np.uint8)] * 2
     hidden = np.eye(9, dtype=bool)

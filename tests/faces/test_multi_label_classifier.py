@@ -4,6 +4,7 @@ import re
 import warnings
 from operator import ne
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
@@ -176,7 +177,7 @@ def as_frame(sets):
 FORMS_OF_PAIRS = {
     "pairs": list,
     "array": lambda pairs: np.array(pairs, object),
-    "graph": lambda pairs: pytest.importorskip("networkx").DiGraph(pairs),
+    "graph": networkx.DiGraph,
 }
 
 

@@ -109,21 +109,9 @@ def test_scoring_is_refused_where_nothing_is_chosen(parameters):
 
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_an_invalid_scorer_is_named(objective):
-    refused(
-        "scoring is 'chunks', which is not a scorer",
-        StructBoostClassifier(objective, scoring="chunks").fit,
-        X,
-        Y,
-    )
-    refused(
-        "scoring failed",
-        StructBoostClassifier(objective, scoring=lambda e, X, y: 1 / 0).fit,
-        X,
-        Y,
-    )
-    refused(
-        "scoring returned nan",
-        StructBoostClassifier(objective, scoring=lambda e, X, y: np.nan).fit,
-        X,
-        Y,
-    )
+    for scoring, message in (
+        ("chunks", "scoring is 'chunks', which is not a scorer"),
+        (lambda e, X, y: 1 / 0, "scoring failed"),
+        (lambda e, X, y: np.nan, "scoring returned nan"),
+    ):
+        refused(message, StructBoostClassifier(objective, scoring=scoring).fit, X, Y)

@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pandas
+import polars
+import pyarrow
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -25,8 +27,6 @@ from tests.helpers.table_faces import (
     fitted,
 )
 
-polars = pytest.importorskip("polars")
-pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 FRAME = pandas.DataFrame(TABLE, columns=["width", "size"])

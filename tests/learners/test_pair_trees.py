@@ -1,6 +1,7 @@
 """Trees of two levels: the search is exact, the bound holds, and the model is a set of tables."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -153,7 +154,7 @@ def test_no_certificate_is_false(seed):
 
 @pytest.fixture(scope="module")
 def fitted():
-    pd, rng = pytest.importorskip("pandas"), default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(160, 4))
     X[rng.random(X.shape) < 0.1] = np.nan
     frame = pd.DataFrame(X, columns=list("abcd"))

@@ -1,5 +1,6 @@
 """Hierarchies: their forms, what is refused, label trees, and classifiers with a taxonomy."""
 
+import networkx
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -10,8 +11,6 @@ from structboost import HierarchicalMultiLabelTask, StructBoost, StructBoostClas
 from structboost.objectives import Exponential
 from structboost.tasks.hierarchical import label_tree, read_hierarchy, saved_tree
 from tests.helpers.refusals import refused
-
-networkx = pytest.importorskip("networkx")
 
 CLASSES = ["cat", "dog", "elm", "oak"]
 EDGES = [("tree", "oak"), ("tree", "elm"), ("animal", "dog"), ("animal", "cat")]

@@ -1,5 +1,6 @@
 """Properties of single tasks beyond the searches by which all are compared."""
 
+import networkx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -84,7 +85,6 @@ def test_marginals_of_trees_keep_their_digits_where_cycles_score_high():
 
 
 def test_large_trees_score_as_those_of_networkx():
-    networkx = pytest.importorskip("networkx")
     rng = default_rng(0)
     task = SpanningTreeTask()
     for n in (20, 40):

@@ -5,6 +5,7 @@ import warnings
 from functools import cache, partial
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 from scipy.optimize import minimize
@@ -127,7 +128,6 @@ def test_rounds_after_the_best_one_are_no_part_of_the_model(make):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["histograms", "lightgbm"])
 def test_a_frame_gives_the_same_trees_without_a_warning(name):
-    pandas = pytest.importorskip("pandas")
     model, X, y = fitted(name)
     frame = pandas.DataFrame(X, columns=[f"column {j}" for j in range(6)])
     of_frame = clone(model).fit(frame, y)

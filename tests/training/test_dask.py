@@ -3,13 +3,17 @@
 import os
 import threading
 
+import dask
+import distributed
 import numpy as np
 import pytest
+from dask import array, dataframe
 
 from structboost import MulticlassTask, StructBoost
 from structboost.errors import EngineError, InterruptedFitWarning
 from structboost.runtime import blocks
 from structboost.training import checkpoint
+from structboost.training import dask as dask_engine
 from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
 from tests.helpers.refusals import refused
 from tests.training.test_engines import (
@@ -22,10 +26,6 @@ from tests.training.test_engines import (
     what_was_learned,
 )
 
-dask = pytest.importorskip("dask")
-array = pytest.importorskip("dask.array")
-distributed = pytest.importorskip("distributed")
-dask_engine = pytest.importorskip("structboost.training.dask")
 # The cluster alone takes seconds.
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("client")]
 PARAMETERS = {"C": 10.0, "tol": 1e-4, "max_rounds": 4}
@@ -82,8 +82,7 @@ def test_arrays_are_not_gathered():
     # Chunks of unknown length.
     known = array.from_array(np.ones(400, bool), chunks=100)
     assert on_cluster(MulticlassTask(3), spread_X[known], spread_y[known]) == expected
-    frames = pytest.importorskip("dask.dataframe")
-    frame = frames.from_dask_array(spread_X, columns=list("abcd"))
+    frame = dataframe.from_dask_array(spread_X, columns=list("abcd"))
     assert on_cluster(MulticlassTask(3), frame.to_dask_array(lengths=True), spread_y) == expected
     refused(
         r"give an array, such as X\.to_dask_array", on_cluster, MulticlassTask(3), frame, spread_y

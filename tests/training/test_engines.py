@@ -279,7 +279,6 @@ def test_freed_memory_stays_in_the_process():
 
 
 def test_dask_engine_without_a_client_raises_an_error():
-    pytest.importorskip("distributed")
     with pytest.raises(EngineError, match="needs a client"):
         StructBoost(MulticlassTask(3), C=1.0, engine="dask").fit(*classes(60))
 

@@ -57,7 +57,7 @@ def assert_equal(ahead, one_by_one):
         {},
         {"max_features": 0.4, "l2_regularization": 2.0},
         {"row_fraction": 1.0},
-        pytest.param({"min_samples_leaf": 5, "categorical": [4]}, marks=pytest.mark.slow),
+        {"min_samples_leaf": 5, "categorical": [4]},
     ],
     ids=str,
 )

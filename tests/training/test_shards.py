@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+import dask
 import numpy as np
 import pytest
+from dask import array
 
 from structboost import MulticlassTask
 from structboost.runtime import blocks
@@ -49,8 +51,6 @@ def test_a_shard_is_made_of_its_own_examples_and_rows_from_0(of_dask, monkeypatc
     weights = np.arange(150) / np.arange(150).sum()
     engine, given = Sources("threads", 4), (X, y)
     if of_dask:
-        dask = pytest.importorskip("dask")
-        array = pytest.importorskip("dask.array")
         given = array.from_array(X, chunks=(60, 1)), array.from_array(y, chunks=60)
     task = MulticlassTask(3)
     ShardedOracle(training_set(task, *given), engine, weights, {})

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
@@ -41,8 +42,6 @@ from structboost.text.two_stage_tagger import TwoStageTagger
 from structboost.validation import checked_example_weights, checked_whole_number, shown
 from tests.helpers.choose import Choose
 from tests.helpers.refusals import refused
-
-pandas = pytest.importorskip("pandas")
 
 # Without those of sets and of one linear function.
 NAMES = "(Ada|Multi|Share|Struct)Boost[A-Z]*Classifier"
