@@ -55,14 +55,6 @@ def with_categories(X):
     return np.where(default_rng(0).random(X.shape) < [0.2, 0.0, 0.2], np.nan, rows)
 
 
-def has_ones(X):
-    return active_features(X > 0.5)
-
-
-def as_images(X):
-    return np.tile(X, 12)
-
-
 class Duals(NamedTuple):
     """Duals whose rows are elsewhere."""
 
@@ -94,10 +86,6 @@ class Elsewhere(ShardedStumps):
         return self.here.responses(learners)
 
 
-def sparse_stumps(X, response):
-    return SparseStumpFamily(sparse.csr_array(X), response)
-
-
 def union(X, response):
     return UnionFamily([LinearFunctionFamily(X, response), StumpFamily(X, response)])
 
@@ -106,7 +94,7 @@ images = partial(PatchFamily, image_shape=(6, 6), side=3, grid=2, n_candidates=5
 # Families, their responses, and the features that they read.
 CASES = {
     "stump": (StumpFamily, PAIR),
-    "stump, sparse": (sparse_stumps, PAIR),
+    "stump, sparse": (lambda X, r: SparseStumpFamily(sparse.csr_array(X), r), PAIR),
     "stump, elsewhere": (Elsewhere, PAIR),
     "stump, holes": (StumpFamily, PAIR, with_holes),
     "stump, directions": (partial(StumpFamily, directions=[1, -1, 0]), PAIR, with_holes),
@@ -119,8 +107,8 @@ CASES = {
     "tree, holes": (partial(TreeFamily, depth=4), PAIR, with_holes),
     "tree, sets": (partial(TreeFamily, depth=3, categorical=(0, 2)), PAIR, with_categories),
     "feature": (FeatureFamily, SIGNED),
-    "active feature": (ActiveFeatureFamily, SIGNED, has_ones),
-    "patch": (images, SIGNED, as_images),
+    "active feature": (ActiveFeatureFamily, SIGNED, lambda X: active_features(X > 0.5)),
+    "patch": (images, SIGNED, lambda X: np.tile(X, 12)),
     "linear": (LinearFunctionFamily, SIGNED),
     "linear, sparse": (lambda X, r: LinearFunctionFamily(sparse.csr_array(X), r), SIGNED),
     "union": (union, SIGNED),
