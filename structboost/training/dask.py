@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
 from structboost.runtime.registry import require
 from structboost.training.examples import TrainingSet, kind_of_rows
-from structboost.training.hosts import RESUMES, Call, Failure, Host, Layout, RemoteWorkers
+from structboost.training.hosts import Call, Failure, Host, Layout, RemoteWorkers, telling_of_losses
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard
 from structboost.validation import check_examples, first_unusable
 
@@ -30,7 +31,12 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, KilledWorker, get_client
 
 # Exceptions at the loss of a worker; errors of the task come as values.
-_LOSSES = (OSError, RuntimeError, CancelledError, KilledWorker)
+_telling_of_losses = partial(
+    telling_of_losses,
+    (OSError, RuntimeError, CancelledError, KilledWorker),
+    "A worker of the cluster, its scheduler or the client was lost; if memory was not enough, give "
+    "more, or use more workers.",
+)
 # Seconds that a run waits for a worker if there is none.
 _PATIENCE_SECONDS = 60
 
@@ -60,25 +66,19 @@ class DaskWorkers(RemoteWorkers):
             ]
             host = client.submit(Host, *sent, actor=True, pure=False, **at)
             self._futures.append(host)
-        self._hosts = self._results(self._futures)
+        with _telling_of_losses():
+            self._hosts: list[Any] = [future.result() for future in self._futures]
 
     @override
     def replies(self, messages: Sequence[Sequence[Call]]) -> list[Any]:
         pairs = zip(self._hosts, messages, strict=True)
-        return self._results([host.respond(message) for host, message in pairs])
-
-    def _results(self, futures: Sequence[Any]) -> list[Any]:
-        try:
-            return [future.result() for future in futures]
-        except _LOSSES as error:
-            raise EngineError(
-                "A worker of the cluster was lost; if its memory was not enough, give it more, or "
-                f"use more workers. {RESUMES}"
-            ) from error
+        with _telling_of_losses():
+            sent = [host.respond(message) for host, message in pairs]
+            return [future.result() for future in sent]
 
     @override
     def close(self) -> None:
-        self._hosts = self._futures = []
+        self._hosts, self._futures = [], []
 
 
 def current_addresses() -> list[str]:

@@ -19,9 +19,11 @@ from __future__ import annotations
 import contextlib
 import pickle
 import signal
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -29,8 +31,16 @@ import joblib
 from loky.backend import get_context
 
 from structboost._typing import override
-from structboost.errors import EngineError, warn_user
-from structboost.training.hosts import RESUMES, Call, Failure, Host, Layout, RemoteWorkers, Workers
+from structboost.errors import EngineError, usable, warn_user
+from structboost.training.hosts import (
+    Call,
+    Failure,
+    Host,
+    Layout,
+    RemoteWorkers,
+    Workers,
+    telling_of_losses,
+)
 from structboost.validation import checked_choice, checked_n_jobs, shown
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -171,7 +181,10 @@ class _ProcessWorkers(RemoteWorkers):
                 self._connections.append(here)
                 with there:
                     process = context.Process(target=_serve, args=(there,), env=_ENVIRONMENT)
-                    process.start()
+                    # It flushes the streams, which may be missing or closed.
+                    out, err = usable(sys.stdout), usable(sys.stderr)
+                    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                        process.start()
                 self._processes.append(process)
             with _telling_of_deaths():
                 for connection, shards in zip(self._connections, self.shards_of, strict=True):
@@ -197,16 +210,12 @@ class _ProcessWorkers(RemoteWorkers):
             process.join()
 
 
-@contextlib.contextmanager
-def _telling_of_deaths() -> Any:
-    """Turn errors of a connection into an error that names the remedies."""
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        raise EngineError(
-            "A process of engine 'processes' died; its memory may not be enough: use fewer "
-            f"processes, or engine='threads'. {RESUMES}"
-        ) from error
+_telling_of_deaths = partial(
+    telling_of_losses,
+    (EOFError, OSError),
+    "A process of engine 'processes' died; its memory may not be enough: use fewer processes, or "
+    "engine='threads'.",
+)
 
 
 def _serve(connection: Any) -> None:

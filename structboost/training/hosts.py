@@ -13,7 +13,7 @@ import contextlib
 import pickle
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,6 +28,15 @@ from structboost.runtime.memory import keep_freed_memory
 
 # Remedy of every loss.
 RESUMES = "A fit with checkpoint='run.npz' resumes after the last round that it wrote."
+
+
+@contextlib.contextmanager
+def telling_of_losses(errors: tuple[type[BaseException], ...], text: str) -> Iterator[None]:
+    """Turn errors of a connection into an error with a text and the remedy."""
+    try:
+        yield
+    except errors as error:
+        raise EngineError(f"{text} {RESUMES}") from error
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,12 @@ def test_fit_whose_worker_died_resumes_from_its_checkpoint(client, tmp_path, mon
     assert resumed == serial(MulticlassTask(3), X, y)
 
 
+def test_a_client_that_is_lost_ends_the_fit_at_once():
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as lost:
+        with pytest.raises(EngineError, match="client was lost"):
+            on_cluster(MulticlassTask(3), *classes(400), callbacks=[lambda *_: lost.close()])
+
+
 def test_run_waits_for_a_cluster_without_workers():
     X, y = classes(100)
     with (

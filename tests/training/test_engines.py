@@ -133,6 +133,12 @@ def loky_processes():
 
 
 @pytest.mark.slow
+def test_processes_start_where_there_are_no_streams(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    on_processes(*problem("multiclass"), **PARAMETERS)
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_fit_whose_process_died_resumes_from_its_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
