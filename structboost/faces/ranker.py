@@ -71,7 +71,7 @@ class StructBoostRanker(TableFace):
         Loss whose hinge is minimised.  ``"pairs"``: the fraction of pairs in the wrong order.
         ``"ndcg"``: 1 minus the mean normalised discounted gain, with ``"ndcg@10"`` of the first 10
         places.  With two levels of relevance, ``"map"``: 1 minus the mean average precision, and
-        ``"precision@10"``: 1 minus the number of relevant items among the first 10 over its
+        ``"capped_recall@10"``: 1 minus the number of relevant items among the first 10 over its
         largest possible value.  Not read by ``objective="pairwise"``.
     early_stopping : bool
         Whether to hold out whole queries, or samples if there is one query, stop when their error
@@ -239,8 +239,8 @@ class StructBoostRanker(TableFace):
 
         It is 1 minus the loss.  For ``loss="pairs"``, the default, it is the fraction of pairs in
         the right order.  Ties count half, so two levels of relevance give the AUC.  For ``"ndcg"``,
-        ``"ndcg@10"``, ``"map"`` and ``"precision@10"`` it is that measure.  Queries of one level
-        have no pairs and do not count.
+        ``"ndcg@10"``, ``"map"`` and ``"capped_recall@10"`` it is that measure.  Queries of one
+        level have no pairs and do not count.
 
         Parameters
         ----------

@@ -134,7 +134,7 @@ def most_violated_pairs(
 
 
 class TopMeasure(NamedTuple):
-    """Measure of an order, ``"map"``, ``"ndcg"``, or ``"precision"`` at k."""
+    """Measure of an order, ``"map"``, ``"ndcg"``, or ``"capped_recall"`` at k."""
 
     name: str
     k: int = 0
@@ -175,7 +175,7 @@ def most_violated_order(
     relevant, others = order[levels[order] == 1], order[levels[order] == 0]
     # Other items in front of each relevant one.
     in_front = np.zeros(len(relevant), np.int64)
-    if measure.name == "precision":
+    if measure.name == "capped_recall":
         in_front = _others_in_front(scores[relevant], scores[others], measure.k)
     else:
         largest = float(_gains(in_front, measure).sum())
@@ -198,7 +198,7 @@ def _gains(in_front: IntArray, measure: TopMeasure) -> FloatArray:
     """Compute the gain of each relevant item."""
     rank = np.arange(1, len(in_front) + 1)
     place = rank + in_front
-    if measure.name == "precision":
+    if measure.name == "capped_recall":
         return (place <= measure.k).astype(np.float64)
     return rank / place if measure.name == "map" else 1.0 / np.log2(1.0 + place)
 

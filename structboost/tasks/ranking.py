@@ -96,14 +96,14 @@ class RankingTask(Task, Searches, Predicts, Separates, SeparatesSlacks):
     normalised discounted gain of the query, with ``"ndcg@10"`` that of the first 10 places.  An
     item gains ``2^relevance - 1`` if the relevances of the query are whole numbers from 0 to 30,
     otherwise the rank of its level.  With ``"map"`` the loss is 1 minus the average precision, and
-    with ``"precision@10"`` 1 minus the number of relevant items among the first 10, over the
+    with ``"capped_recall@10"`` 1 minus the number of relevant items among the first 10, over the
     largest number that can be there (10, or all that are relevant); these two take two levels of
     relevance.  Their argmax is exact, and a query has one slack, as they are no sums over pairs.
 
     Parameters
     ----------
     loss : {"pairs", "map", "ndcg"} or str
-        ``"precision@"`` and ``"ndcg@"`` are followed by a whole number from 1.
+        ``"capped_recall@"`` and ``"ndcg@"`` are followed by a whole number from 1.
 
     Raises
     ------
@@ -293,14 +293,14 @@ def _measure_of(loss: Any) -> TopMeasure | None:
     """Return the measure at the top of the list, None for the fraction of swapped pairs."""
     if isinstance(loss, str):
         name, at, k = loss.partition("@")
-        if name in ("precision", "ndcg") and k.isdecimal() and int(k) > 0:
+        if name in ("capped_recall", "ndcg") and k.isdecimal() and int(k) > 0:
             return TopMeasure(name, int(k))
         if name in ("map", "ndcg") and not at:
             return TopMeasure(name)
         if loss == "pairs":
             return None
     raise ValueError(
-        f"loss is {shown(loss)}; choose one of 'pairs', 'map', 'ndcg', or 'precision@10' or "
+        f"loss is {shown(loss)}; choose one of 'pairs', 'map', 'ndcg', or 'capped_recall@10' or "
         "'ndcg@10' for the first 10."
     )
 

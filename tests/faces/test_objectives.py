@@ -167,7 +167,7 @@ def test_an_objective_has_no_parameters_of_another_nor_of_another_face():
 
 
 def test_only_the_hinge_reads_the_loss_of_a_ranker():
-    for loss in ("map", "ndcg", "precision@3"):
+    for loss in ("map", "ndcg", "capped_recall@3"):
         refused(
             f"loss is {loss!r}.*objective='hinge', loss={loss!r}",
             StructBoostRanker(loss=loss).fit,

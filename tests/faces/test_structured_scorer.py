@@ -95,7 +95,7 @@ def test_scorers_are_pickled_and_named():
     refused("score is 3; give the name", structured_scorer, 3)
 
 
-@pytest.mark.parametrize("loss", ["ndcg", "ndcg@3", "map", "precision@4"])
+@pytest.mark.parametrize("loss", ["ndcg", "ndcg@3", "map", "capped_recall@4"])
 @pytest.mark.parametrize("objective", ["hinge", "svm"])
 def test_the_ranker_scores_by_the_measure_of_its_loss(loss, objective, reloaded):
     rng = default_rng(1)

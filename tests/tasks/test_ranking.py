@@ -19,12 +19,12 @@ def value(loss, y, scores):
     name, _, k = loss.partition("@")
     if name == "map":
         return average_precision_score(y, scores)
-    if name == "precision":
+    if name == "capped_recall":
         return y[np.argsort(-scores)[: int(k)]].sum() / min(int(k), y.sum())
     return ndcg_score([np.exp2(y) - 1.0], [scores], k=int(k) if k else None)
 
 
-MEASURES = ["map", "precision@2", "precision@9", "ndcg", "ndcg@1", "ndcg@2", "ndcg@4"]
+MEASURES = ["map", "capped_recall@2", "capped_recall@9", "ndcg", "ndcg@1", "ndcg@2", "ndcg@4"]
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_arguments_of_graphs_are_named():
 
 def test_arguments_of_matchings_and_orders_are_named():
     refused("unmatched is {}", MatchingTask, unmatched={})
-    for loss in ("auc", "map@3", "precision@0", None):
+    for loss in ("map@3", "precision@3", "capped_recall@0", None):
         refused("loss is", RankingTask, loss)
     refused("n_left is", CandidatePairs, len, 2, PAIRS, ROWS)
     refused("n_right is", CandidatePairs, 2, 2**70, PAIRS, ROWS)
