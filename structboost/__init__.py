@@ -40,7 +40,6 @@ _NAMES = {
     "model.ensemble": ["Ensemble", "load_model"],
     "plotting.contributions": ["ContributionsDisplay"],
     "plotting.curves": ["ConvergenceDisplay", "CPathDisplay", "SparsityPathDisplay"],
-    "plotting.report": ["save_report"],
     "plotting.shapes": ["ShapeDisplay"],
     "tasks": [
         "BinaryTask",

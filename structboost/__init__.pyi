@@ -41,7 +41,6 @@ from .plotting.contributions import ContributionsDisplay as ContributionsDisplay
 from .plotting.curves import ConvergenceDisplay as ConvergenceDisplay
 from .plotting.curves import CPathDisplay as CPathDisplay
 from .plotting.curves import SparsityPathDisplay as SparsityPathDisplay
-from .plotting.report import save_report as save_report
 from .plotting.shapes import ShapeDisplay as ShapeDisplay
 from .tasks import BinaryTask as BinaryTask
 from .tasks import ChainTask as ChainTask

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import re
 import signal
 import sys
@@ -33,14 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all was done, 1 if the result is partial (standard error lists what was left out), 2
         for bad input or arguments, 130 after Ctrl-C.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    # Users write this option anywhere, and argparse wants it before the subcommand.
+    words = sorted(words, key=lambda word: word not in ("-q", "--quiet"))
     if arguments is None:  # callers of `main` may want other warnings
         warnings.showwarning = _show_warning
-    name = ["structboost", *words[:1]]
+    name = ["structboost", *[word for word in words if word in COMMANDS][:1]]
     try:
         options = _parse(_with_minus(words))  # which imports modules for seconds
         name += filter(None, [getattr(options, "action", None)])
-        return DONE if options.run(options) else PARTIAL
+        shown = io.StringIO() if options.quiet else sys.stderr
+        with contextlib.redirect_stderr(shown):
+            return DONE if options.run(options) else PARTIAL
     except KeyboardInterrupt as stopped:
         code, text = INTERRUPTED, str(stopped) or "interrupted."
     except BrokenPipeError:
@@ -74,10 +80,13 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--version", action="version", version=f"structboost {version('structboost-learn')}"
     )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="no progress and no warnings, but errors"
+    )
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}"
     )
-    command = words[0] if words else None
+    command = next((word for word in words if not word.startswith("-")), None)
     for name, (purpose, module) in COMMANDS.items():
         if name == command:
             importlib.import_module(module).add_arguments(subparsers)

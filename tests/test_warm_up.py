@@ -88,3 +88,13 @@ def test_ctrl_c_ends_it(step, monkeypatch, capsys):
     assert "structboost warmup: interrupted; code compiled by now stays in the cache.\n" in (
         capsys.readouterr().err
     )
+
+
+def test_a_quiet_command_shows_errors_alone(monkeypatch, capsys):
+    monkeypatch.setattr(
+        warm_up, "steps", lambda: {"a": partial(warnings.warn, "odd", stacklevel=1)}
+    )
+    assert main(["warmup", "--jobs", "1", "-q"]) == 0
+    assert not capsys.readouterr().err
+    assert main(["-q", "track", "none.mp4", "--box", "1,1,9,9", "--json", "-"]) == 2
+    assert capsys.readouterr().err.startswith("structboost track: none.mp4")

@@ -95,7 +95,16 @@ def listed_sequences(X: Any) -> list[Any]:
     sequences = _values(X)
     if not sequences:
         raise ValueError("X is empty; give at least one sequence.")
-    return sequences
+    return [_named(x) for x in sequences]
+
+
+def _named(x: Any) -> Any:
+    """Return tokens that are lists of names as dicts, and other sequences as they are."""
+    is_of_names = isinstance(x, list | tuple) and all(
+        isinstance(token, list | tuple) and all(isinstance(name, str) for name in token)
+        for token in x
+    )
+    return [dict.fromkeys(token, True) for token in x] if is_of_names and any(x) else x
 
 
 def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:

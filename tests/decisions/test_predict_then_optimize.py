@@ -403,6 +403,11 @@ def test_spared_solves_end_in_the_same_optimum(weak_learner):
     assert low <= last["primal"] + 1e-9
     assert isinstance(sparing.trainer_, StructuredSVM if weak_learner == "linear" else StructBoost)
     assert last["primal"] == pytest.approx(primal_over_all(sparing, x, costs))
+    # The largest values are the smallest costs.
+    values = SolvedBy(lambda v: ROUTES.solve(-v), maximize=True)
+    mirrored = clone(sparing).set_params(problem=values).fit(x, -costs)
+    assert mirrored.passes_[-1]["primal"] == pytest.approx(last["primal"], rel=0.02)
+    assert mirrored.score(x, -costs) == pytest.approx(sparing.score(x, costs), abs=0.01)
 
 
 def primal_over_all(model, x, costs):

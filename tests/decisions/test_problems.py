@@ -109,6 +109,12 @@ def test_problems_return_the_best_of_all_decisions(seed, scale):
         assert not problem.is_feasible(decisions[0][1:])
 
 
+def test_a_limit_that_is_passed_by_a_twentieth_is_passed():
+    for problem in (Knapsack([1.0, 1.0], 1.9), LinearProgram([[1.0, 1.0]], [1.9])):
+        assert problem.is_feasible(np.array([0.0, 1.0]))
+        assert not problem.is_feasible(np.ones(2))
+
+
 @pytest.mark.parametrize("k", range(12))
 def test_solve_takes_lists_and_refuses_what_are_no_costs(k):
     problem = listed_problems(default_rng(1))[k][0]

@@ -98,6 +98,16 @@ def test_equal_values_of_a_feature_give_equal_models(values, plain):
     assert first.predict_marginals(given) == first.predict_marginals(other) == wanted
 
 
+def test_lists_of_names_are_dicts_of_true_features():
+    X = [[["w=a", "cap"], ["w=b"], []], [("w=b",), ("w=a", "cap")]] * 9
+    of_dicts = [[dict.fromkeys(token, True) for token in x] for x in X]
+    fits = [
+        StructBoostTagger(C=1.0).fit(x, [["N", "O", "O"], ["O", "N"]] * 9) for x in (X, of_dicts)
+    ]
+    assert fits[0].predict_marginals(X[:2]) == fits[1].predict_marginals(of_dicts[:2])
+    refused(r"X\[0\] is .*give \(n_tokens", StructBoostTagger().fit, [[["a"], [1]]], [["N", "O"]])
+
+
 def test_nested_dicts_and_vectors_have_names_of_their_parts():
     tokens = [
         [{"word": {"self": "abc"[int(row[0]) % 3], "v": row[1:]}, "t": ["x", "y"]} for row in x]

@@ -40,6 +40,14 @@ def test_columns_of_text_are_those_of_their_codes(parameters):
     assert model.score(frame, y) > 0.85
 
 
+def test_running_text_is_told_from_categories():
+    rng = np.random.default_rng(0)
+    words = rng.choice(["good", "bad", "film", "story", "the"], (60, 6))
+    frame = pandas.DataFrame({"said": [" ".join(row) for row in words], "size": range(60)})
+    with pytest.warns(UserWarning, match=r"Column 'said' of X holds texts.*TfidfVectorizer"):
+        StructBoostClassifier(max_iter=1).fit(frame, words[:, 0] == "good")
+
+
 def test_unknown_categories_count_as_missing():
     made, y = columns()
     made["colour"] = np.where(np.arange(len(y)) % 9 == 0, None, made["colour"].astype(object))

@@ -1,9 +1,4 @@
-"""Reports hold all that they show, and shape plots are the model."""
-
-import base64
-import io
-import re
-from xml.etree import ElementTree
+"""Plots of shapes and contributions are the model."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,22 +6,14 @@ import pandas as pd
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from PIL import Image
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.metrics import confusion_matrix
 
 from structboost import (
     ContributionsDisplay,
-    MulticlassTask,
     ShapeDisplay,
     SparsityPathDisplay,
-    StructBoost,
     StructBoostClassifier,
-    StructBoostMultiLabelClassifier,
     StructBoostRanker,
-    StructBoostTagger,
-    StructuredSVMClassifier,
-    save_report,
 )
 from structboost.faces.tables import later_table
 from tests.helpers.refusals import refused
@@ -35,124 +22,6 @@ pytestmark = pytest.mark.slow
 
 X, Y = load_iris(return_X_y=True)
 HOSTILE = ["<script>alert(1)</script>", "a & b", "x$^2$", '"']
-
-
-def page_of(path, *arguments, **more):
-    """Tree of the report of a model, and its text."""
-    save_report(path / "r.html", *arguments, **more)
-    text = (path / "r.html").read_text(encoding="utf-8")
-    closed = re.sub("<((?:meta|img) [^>]*)>", r"<\1/>", text.partition("\n")[2])
-    return ElementTree.fromstring(closed), text
-
-
-def headings(page):
-    return [element.text for element in page.iter("h2")]
-
-
-def cells(page):
-    return [element.text for element in page.iter() if element.tag in ("td", "th")]
-
-
-def test_a_report_of_a_classifier_shows_model_score_and_pictures(tmp_path):
-    frame = pd.DataFrame(X, columns=HOSTILE)
-    names = np.array(["<i>setosa", "versi&color", "virginica"])[Y]
-    model = StructBoostClassifier("hinge", weak_learner="stump", max_iter=8).fit(
-        frame[::2], names[::2]
-    )
-    page, text = page_of(tmp_path, model, frame[1::2], names[1::2], title="Irises <&>")
-    assert not plt.get_fignums()
-    assert headings(page) == [
-        "Model", "Score", "Precision and recall", "Confusion", "Importances", "Shapes",
-        "Convergence", "Choice of C", "Parameters",
-    ]  # fmt: skip
-    # Names are text: no tag comes from them, and nothing is fetched.
-    assert {element.tag for element in page.iter()} <= {
-        "html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td",
-        "p", "b", "img", "pre",
-    }  # fmt: skip
-    assert not re.search(r"https?://|<script", text)
-    assert "Irises &lt;&amp;&gt;" in text
-    assert "<i>setosa" in cells(page)
-    place = cells(page).index("true \\ predicted")
-    shown = [cell for cell in cells(page)[place + 4 :] if cell.isdigit()]
-    counts = confusion_matrix(names[1::2], model.predict(frame[1::2]))
-    assert shown == [str(count) for count in counts.ravel()]
-    assert f"{model.score(frame[1::2], names[1::2]):.4g}" in text
-    assert f"{model.history_[-1]['bound']:.4g}" in cells(page)
-    assert "Relative gap (certified)" in cells(page)
-    images = [*page.iter("img")]
-    assert len(images) == 4
-    for image in images:
-        assert image.get("alt")
-        kind, content = image.get("src").split(",")
-        assert kind == "data:image/png;base64"
-        picture = Image.open(io.BytesIO(base64.b64decode(content))).convert("L")
-        assert min(picture.size) > 100
-        assert np.ptp(np.asarray(picture)) > 100
-
-
-@pytest.mark.filterwarnings("ignore:The model is empty")
-def test_report_omits_sections_that_a_model_lacks(tmp_path):
-    qid = np.repeat(np.arange(15), 10)
-    shuffled = default_rng(0).permutation(150)
-    data = X[shuffled], Y[shuffled]
-    trees = StructBoostRanker(max_iter=2).fit(*data, qid=qid)
-    page, text = page_of(tmp_path, trees, *data, qid=qid)
-    assert headings(page) == ["Model", "Score", "Importances", "Convergence", "Parameters"]
-    assert f"<b>{trees.score(*data, qid=qid):.4g}</b>" in text
-    empty = StructBoostClassifier("hinge", C=1e-3, max_iter=2).fit(X, Y)
-    trainer = StructBoost(MulticlassTask(3), C=20, max_rounds=3).fit(X, Y)
-    for arguments, sections in (
-        ([StructuredSVMClassifier(tol=0.5).fit(X, Y)], ["Shapes"]),
-        ([empty], []),
-        ([trainer, X, Y], ["Score", "Shapes"]),
-    ):
-        page, _ = page_of(tmp_path, *arguments)
-        assert headings(page) == ["Model", *sections, "Convergence", "Parameters"]
-
-
-def test_report_names_objective_learners_and_C(tmp_path):
-    hinge = StructBoostRanker("hinge", C=20, tol=0.3).fit(X, Y)
-    # What the parameters say later was not minimised.
-    hinge.set_params(objective="pairwise", C="auto")
-    boosted = StructBoostClassifier(max_iter=2, learning_rate=0.25).fit(X, Y)
-    for model, expected in (
-        (boosted, {"Minimised": "log_loss", "Weak learners": "tree", "Learning rate": "0.25"}),
-        (hinge, {"Minimised": "hinge", "Weak learners": "stump", "C": "20"}),
-        (StructuredSVMClassifier(tol=0.5, C=3).fit(X, Y), {"Weak learners": "linear", "C": "3"}),
-    ):
-        shown = cells(page_of(tmp_path, model)[0])
-        names = ("Minimised", "Weak learners", "C", "Learning rate")
-        assert {name: shown[shown.index(name) + 1] for name in names if name in shown} == expected
-
-
-def test_a_report_that_fails_leaves_the_old_one(tmp_path):
-    path = tmp_path / "r.html"
-    path.write_text("old")
-    model = StructBoostClassifier(max_iter=2)
-    refused("not fitted yet", save_report, path, model)
-    model.fit(X, Y)
-    refused(r"estimator is '.*r.html'; give a fitted estimator", save_report, model, str(path))
-    refused("X and y go together", save_report, path, model, X)
-    assert path.read_text() == "old"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_reports_of_label_sets_and_tags_have_a_row_for_each_label(tmp_path):
-    lists = [["high"] * int(x[0] > 5.8) + ["wide"] * int(x[1] > 3.0) for x in X]
-    sets = StructBoostMultiLabelClassifier(max_iter=2).fit(X, lists)
-    sequences = [X[::10], X[5::30], X[::20]]
-    tags = [np.where(x[:, 0] > 5.8, "high", "low").tolist() for x in sequences]
-    tagger = StructBoostTagger(max_iter=2).fit(sequences, tags)
-    for estimator, inputs, y, names in (
-        (sets, X, lists, ["high", "wide"]),
-        (sets, X, [[*labels, "new"] for labels in lists], ["wide", "(not in training)"]),
-        (tagger, sequences, tags, ["high", "low"]),
-    ):
-        _, text = page_of(tmp_path, estimator, inputs, y)
-        assert "Precision and recall" in text
-        assert all(f"<th>{name}</th>" in text for name in names)
-    assert "Confusion" in text
 
 
 def test_a_taxonomy_is_shown_by_class():

@@ -241,10 +241,11 @@ def test_rows_that_the_model_was_trained_on_warn_and_rare_classes_do_not_stop_fo
 
 def test_rows_without_labels_take_part():
     model, X, y = fitted("histograms")
-    alone = thin(model, X[:50], y[:50], n_trees=15)
-    joined = thin(model, X[:50], y[:50], n_trees=15, unlabelled=X[50:])
-    distances = [(t.predict(X[50:]) != model.predict(X[50:])).mean() for t in (alone, joined)]
-    assert distances[1] <= distances[0]
+    alone = thin(model, X[:40], y[:40], n_trees=25)
+    joined = thin(model, X[:40], y[:40], n_trees=25, unlabelled=X[40:])
+    distances = [(t.predict(X[40:]) != model.predict(X[40:])).mean() for t in (alone, joined)]
+    # Where they have no part in the leaves, it is more than half as large.
+    assert distances[1] <= 0.45 * distances[0]
     assert (alone.weights != joined.weights).any()
     assert joined.loss_before == alone.loss_before
 
@@ -255,6 +256,7 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(n_classes):
     model, X, y = fitted("histograms", n_classes)
     weighed = thin(model, X, y, n_trees=8, refit_leaves=False)
     first, refitted = (thin(model, X, y, n_trees=8, random_state=3) for _ in range(2))
+    assert refitted.offset == pytest.approx(weighed.offset + refitted.additions.offset)
     assert weighed.additions is None
     assert np.isnan(weighed.leaf_gap)
     assert (weighed.weights == refitted.weights).all()
