@@ -6,8 +6,8 @@ import inspect
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -21,7 +21,7 @@ from structboost._typing import FloatArray, IntArray, PathName, override
 from structboost.contract.task import Task
 from structboost.errors import ModelFileError, warn_user
 from structboost.faces.labels import plain_classes, without_learners
-from structboost.faces.recipe import Fitted, Recipe
+from structboost.faces.recipe import EarlyStopping, Fitted, Recipe
 from structboost.files.archive import DamagedFileError, LoadedFromFile, finite_number, whole_number
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners
@@ -34,7 +34,7 @@ from structboost.selection.folds import Fold
 from structboost.selection.held_out import Score, score_by
 from structboost.training.boosting import StructBoost
 from structboost.training.history import coverage_in_words, ending_in_words, fit_in_words
-from structboost.validation import is_same, shown
+from structboost.validation import checked_callbacks, is_same, shown
 
 T = TypeVar("T")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -264,6 +264,8 @@ _IN_WORDS = {
     "learning_rate_": "learning rate", "max_features_": "max_features", "max_depth_": "depth",
     "category_penalty_": "category_penalty", "outside_offset_": "outside_offset",
 }  # fmt: skip
+# Value of ``early_stopping`` in a fit that has held-out examples of the user.
+EVAL_SET = "eval_set"
 # Parameters of the trainer that are those of an estimator, or of its objective.
 _OF_TRAINER = (
     "C", "tol", "max_rounds", "exact", "pricing", "columns_per_channel", "spread",
@@ -286,7 +288,8 @@ class BoostedFace(BaseEstimator):
         that of the least surrogate (docs/decisions.md).  ``history_`` ends with that round,
         so that its certificate is that of the model.  Where only the number of rounds keeps a fit
         from following its examples too far, as in stage-wise boosting, so many rounds are then
-        trained on the whole set.
+        trained on the whole set.  ``fit(X, y, eval_set=(X_val, y_val))`` stops by examples of your
+        own instead, on which it trains never.
     validation_fraction : float
         Fraction of the training set that is held out with ``early_stopping``.  Held-out examples
         count with their weights.
@@ -324,6 +327,8 @@ class BoostedFace(BaseEstimator):
         that fits of folds did not see.  These alone decide where no row is left out, as with fewer
         than 50 distinct ones, or each distinct row occurs at least twice on average.  None if the
         objective has no probabilities, or no row can be held out.
+    validation_losses_ : list of float
+        Loss of the held-out examples after each round, only with early stopping.
     feature_importances_ : ndarray, shape (n_features,)
         Fraction of the total weight on each feature.
     C_ : float
@@ -496,6 +501,22 @@ class BoostedFace(BaseEstimator):
             # scikit-learn's own checks of classifiers set n_iter_no_change alone.
             warn_user(message, UserWarning)
 
+    @contextmanager
+    def _own_held_out(self, eval_set: Any, wanted: str = "(X, y)") -> Iterator[Any]:
+        """Yield the parts of held-out examples of the user, and name them in errors."""
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != wanted.count(",") + 1:
+            raise TypeError(f"eval_set is {shown(eval_set)}; give {wanted} of held-out examples.")
+        if not is_same(self.validation_fraction, BoostedFace.validation_fraction):
+            raise ValueError(
+                f"validation_fraction is {self.validation_fraction!r}, which a fit with eval_set "
+                "does not read; leave one of the two out."
+            )
+        try:
+            yield eval_set
+        except (TypeError, ValueError) as error:
+            error.args = (f"eval_set: {error}",)
+            raise
+
     def _plain_recipe(
         self,
         formulation: str | Formulation,
@@ -576,6 +597,11 @@ def trainer_settings(face: BoostedFace, objective: Objective | None = None) -> d
     of_face = face.get_params(deep=False)
     values |= {name: value for name, value in of_face.items() if name not in face._flat_names}
     values |= {} if objective is None else objective.get_params(deep=False)
+    if any(isinstance(of, EarlyStopping) for of in checked_callbacks(values["callbacks"])):
+        raise TypeError(
+            "callbacks has an EarlyStopping, which is for trainers and examples of their task; "
+            "write fit(X, y, eval_set=(X_val, y_val)) with labels as in y."
+        )
     return {name: values[name] for name in _OF_TRAINER if name in values}
 
 

@@ -14,16 +14,20 @@ from sklearn.base import ClassifierMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import AnyArray, FloatArray, override
 from structboost.contract.task import Task
-from structboost.faces.base import estimator, facts_of_fit, fit_of_facts, saved_link
+from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts, saved_link
 from structboost.faces.columns import Columns
 from structboost.faces.labels import (
+    check_lengths,
+    class_weights,
     classes_in_place,
     classification_examples,
     classification_task,
     decision_of,
+    indices_among,
     label_vector,
     labels_of,
     outputs_of,
@@ -39,7 +43,7 @@ from structboost.faces.objectives import (
     recipe_of,
 )
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
+from structboost.faces.tables import TableFace, keep_columns, read_as_training, restore_columns
 from structboost.files.archive import DamagedFileError
 from structboost.learners.label_augmented import LabelAugmented
 from structboost.learners.pricing import RULES, PricingRule
@@ -86,7 +90,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
     taxonomy = None
 
     @committed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None) -> Self:
         """Train on a table and its labels.
 
         Parameters
@@ -98,6 +102,9 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             Labels of any type.  For a Dask X, a Dask array or series.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss.  Samples of weight zero are left out.
+        eval_set : (X, y), optional
+            Held-out samples and their labels, which take the place of those that
+            ``early_stopping`` draws, and of folds on which C is chosen.
 
         Raises
         ------
@@ -115,18 +122,20 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         seed = 0
         if self._random_codes:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if eval_set is not None:
+            self.__dict__["early_stopping"] = EVAL_SET
         recipe = self._recipe(seed)
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
             problem, classes = self._problem_in_place(recipe, X, y, sample_weight)
-            columns = Columns(int(X.shape[1]))
+            keep_columns(self, Columns(int(X.shape[1])))
         else:
             y = label_vector(y)
-            X, y, columns, recipe = self._read(X, y, recipe)
+            X, y, recipe = self._read(X, y, recipe)
             classes, X, labels, weights, counts = classification_examples(
                 X, y, sample_weight, self.class_weight
             )
             if len(classes) == 1:
-                state = column_attributes(columns) | {"classes_": classes}
+                state = {"classes_": classes}
                 state |= recipe.choices.of_constant if recipe.choices else {}
                 self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
                 self._keep_link(recipe)
@@ -134,7 +143,15 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             task = self._task(recipe, classes)
             examples = whole = Examples(X, outputs_of(labels, task), weights, counts=counts)
             held = None
-            if self.early_stopping:
+            if eval_set is not None:
+                with self._held_table(eval_set, recipe) as (held_X, held_y):
+                    held_y = column_or_1d(label_vector(held_y))
+                    check_lengths(held_X.shape[0], len(held_y))
+                    distinct, labels = np.unique(held_y, return_inverse=True)
+                    labels = indices_among(distinct, classes)[labels]
+                    weights = class_weights(self.class_weight, classes, labels)
+                    held = Examples(held_X, outputs_of(labels, task), weights)
+            elif self.early_stopping:
                 examples, held = self._split(whole, classes[labels])
             problem = Problem(task, examples, self._folds, held, whole)
 
@@ -143,8 +160,8 @@ class BoostedClassifier(ClassifierMixin, TableFace):
 
         as_given = partial(_labels_given, problem.task, classes)
         score = self._held_out_score(problem.task, as_given, prepared)
-        fitted = recipe.train(replace(problem, score=score, n_features=columns.n_features))
-        self._keep(problem.task, fitted, classes_=classes, **column_attributes(columns))
+        fitted = recipe.train(replace(problem, score=score, n_features=self._columns.n_features))
+        self._keep(problem.task, fitted, classes_=classes)
         self._keep_link(recipe)
         return self
 
@@ -194,8 +211,8 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             )
         if self.early_stopping or self.class_weight is not None:
             raise ValueError(
-                f"early_stopping and class_weight are not supported if X is a {type(X).__name__}; "
-                "leave them out, and give sample_weight."
+                "early_stopping, eval_set and class_weight are not supported if X is a "
+                f"{type(X).__name__}; leave them out, and give sample_weight."
             )
         if self.monotonic_cst is not None:
             raise ValueError(
@@ -395,8 +412,8 @@ class BoostedClassifier(ClassifierMixin, TableFace):
     def _restore(self, facts: Mapping[str, Any]) -> None:
         self.classes_ = saved_classes(facts)
         task = self._saved_task(facts)
-        of_columns = column_attributes(saved_columns(facts, self.model_))
-        self._keep(task, fit_of_facts(self.model_, facts), **of_columns)
+        restore_columns(self, facts)
+        self._keep(task, fit_of_facts(self.model_, facts))
         if dict(self.task_.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other classes")
         if "link" in facts:

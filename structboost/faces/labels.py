@@ -297,12 +297,7 @@ def classification_examples(
     raw = weights if sample_weight is None else numeric_weights(sample_weight).ravel()
     repeats = _repeats(raw)
     if class_weight is not None:
-        of_samples = (
-            _weights_of_classes(class_weight, classes)[labels]
-            if isinstance(class_weight, Mapping)
-            else compute_sample_weight(class_weight, y)
-        )
-        weights = weights * of_samples
+        weights = weights * class_weights(class_weight, classes, labels)
         if not weights.any():
             raise ValueError(
                 f"class_weight is {shown(class_weight)}, which leaves no sample a weight; give a "
@@ -342,6 +337,26 @@ def _repeats(weights: FloatArray) -> IntArray:
             repeats[weights > 0] = np.maximum(1.0, np.round(n_rows / step))
             return repeats
     return np.ones(len(weights), np.int64)
+
+
+def class_weights(class_weight: Any, classes: AnyArray, labels: IntArray) -> FloatArray:
+    """Return the weights of samples of these classes, as their indices."""
+    if isinstance(class_weight, Mapping):
+        return _weights_of_classes(class_weight, classes)[labels]
+    return np.asarray(compute_sample_weight(class_weight, labels))
+
+
+def indices_among(labels: AnyArray, classes: AnyArray) -> IntArray:
+    """Return the place of each label among those of training, or raise ValueError if it has none.
+
+    The message names the labels.
+    """
+    if new := sorted({*labels.tolist()} - {*classes.tolist()}):
+        raise ValueError(
+            f"y has {shown(new)}, which training does not have; give labels of "
+            f"{shown(classes.tolist())}."
+        )
+    return np.searchsorted(classes, labels)
 
 
 def _weights_of_classes(class_weight: Mapping[Any, float], classes: AnyArray) -> FloatArray:

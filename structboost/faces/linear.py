@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structboost._typing import AnyArray, FloatArray, PathName, override
 from structboost.faces.base import estimator, load_estimator, save_estimator
-from structboost.faces.columns import FROM_DTYPE, Columns
+from structboost.faces.columns import FROM_DTYPE
 from structboost.faces.labels import (
     classification_examples,
     classification_task,
@@ -24,9 +24,8 @@ from structboost.faces.labels import (
     zero_function,
 )
 from structboost.faces.tables import (
-    column_attributes,
     later_table,
-    saved_columns,
+    restore_columns,
     table_contributions,
     training_table,
 )
@@ -134,7 +133,7 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
         if len(classes) == 1:
             facts = {"history": [], "objective": 0.0}
             model = zero_function(task.kinds["x"], X.shape[1], facts)
-            self._keep(model, classes, table.columns)
+            self._keep(model, classes)
             return self
         outputs: Any = outputs_of(labels, task)
         svm = StructuredSVM(
@@ -145,7 +144,7 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
             verbose=self.verbose,
         ).fit(X, outputs, sample_weight=weights)
-        self._keep(svm.model_, classes, table.columns)
+        self._keep(svm.model_, classes)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -238,11 +237,11 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
     def _restore(self, facts: Mapping[str, Any]) -> None:
         if dict(classification_task(facts["classes"]).kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other classes")
-        self._keep(self.model_, saved_classes(facts), saved_columns(facts, self.model_))
+        restore_columns(self, facts)
+        self._keep(self.model_, saved_classes(facts))
 
-    def _keep(self, model: Ensemble, classes: AnyArray, columns: Columns) -> None:
+    def _keep(self, model: Ensemble, classes: AnyArray) -> None:
         """Set the fitted attributes."""
-        self.__dict__.update(column_attributes(columns))
         self.classes_ = classes
         ((kind, member),) = model.members.items()
         weights = weights_of(member, model.kinds[kind])

@@ -14,12 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
-from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
+from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import (
     FORMS,
     check_lengths,
     check_same_sort,
     decision_of,
+    indices_among,
     label_sets,
     label_vector,
     labels_of,
@@ -35,7 +36,7 @@ from structboost.faces.objectives import (
     recipe_of,
 )
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
+from structboost.faces.tables import TableFace, read_as_training, restore_columns
 from structboost.files.archive import DamagedFileError
 from structboost.objectives.base import formulation_of
 from structboost.objectives.stage_wise import StageWiseRandomField
@@ -128,7 +129,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
     _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
 
     @committed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None) -> Self:
         """Train on a table and the labels of its rows.
 
         Parameters
@@ -141,16 +142,21 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             (n_samples,), exactly one is predicted.
         sample_weight : array-like, shape (n_samples,), optional
             Weight of each sample in the mean loss; samples of weight zero are left out.
+        eval_set : (X, y), optional
+            Held-out samples and their labels in the form of ``y``, which take the place of those
+            that ``early_stopping`` draws, and of folds on which C is chosen.
 
         Raises
         ------
         ValueError
             If an argument is out of its range.
         """
+        if eval_set is not None:
+            self.__dict__["early_stopping"] = EVAL_SET
         recipe = self._recipe()
         # scikit-learn raises an error if there is no y.
         checked_y = None if y is None else "no_validation"
-        X, _, columns, recipe = self._read(X, checked_y, recipe)
+        X, _, recipe = self._read(X, checked_y, recipe)
         classes, indicator, form, _ = label_sets(y)
         edges = None
         if self.hierarchy is not None:
@@ -158,8 +164,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             if form == "lists":
                 indicator = label_sets(y, classes).indicator
             indicator = _closed(indicator, edges, classes)
-        if len(indicator) != len(X):
-            raise ValueError(f"X has {len(X)} samples and y {len(indicator)}; give one for each.")
+        check_lengths(len(X), len(indicator))
         weights = checked_weights(sample_weight, len(X))
         rows = np.flatnonzero(weights > 0)
         X, indicator, weights = X[rows], indicator[rows], weights[rows]
@@ -169,7 +174,17 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             )
         examples = whole = Examples(X, indicator, weights)
         held = None
-        if self.early_stopping:
+        if eval_set is not None:
+            with self._held_table(eval_set, recipe) as (held_X, held_y):
+                sets = label_sets(held_y, classes)
+                check_lengths(held_X.shape[0], len(sets.indicator))
+                if sets.form != form:
+                    raise ValueError(f"y has the form {sets.form!r}, and in training {form!r}.")
+                if sets.unknown.any():
+                    indices_among(label_sets(held_y).classes, classes)
+                Y = sets.indicator if edges is None else _closed(sets.indicator, edges, classes)
+                held = Examples(held_X, Y)
+        elif self.early_stopping:
             X, held_X, Y, held_Y, weights, of_held = train_test_split(
                 X, indicator, weights, test_size=self.validation_fraction,
                 random_state=self.random_state,
@@ -182,8 +197,8 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             pairs = learns_sets and len(classes) <= _MOST_PAIRED
         if is_same(outputs, AUTO):
             outputs = "seen" if learns_sets else "all"
-        sets = examples.Y if outputs == "seen" or form == "single" else None
-        task = self._task(classes, sets, edges, pairs=bool(pairs))
+        seen = examples.Y if outputs == "seen" or form == "single" else None
+        task = self._task(classes, seen, edges, pairs=bool(pairs))
         by_likelihood = (
             recipe.objective != "svm" and formulation_of(recipe.formulation).link is not None
         )
@@ -205,10 +220,10 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             held,
             whole,
             self._held_out_score(task, as_given, lambda model: read | read_as_training(model)),
-            columns.n_features,
+            self._columns.n_features,
         )
         fitted = recipe.train(problem)
-        self._keep(task, fitted, **read, **column_attributes(columns))
+        self._keep(task, fitted, **read)
         return self
 
     @override
@@ -374,9 +389,9 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             self.hierarchy = [(labels[a], labels[b]) for a, b in edges]
         if dict(task.kinds) != dict(self.model_.kinds):
             raise DamagedFileError("its model is of other labels")
-        of_columns = column_attributes(saved_columns(facts, self.model_))
+        restore_columns(self, facts)
         fitted = fit_of_facts(self.model_, facts)
-        self._keep(task, fitted, classes_=classes, **of_columns)
+        self._keep(task, fitted, classes_=classes)
 
     def _task(self, classes: AnyArray, sets: Any, edges: Any, *, pairs: bool) -> MultiLabelTask:
         if edges is not None:

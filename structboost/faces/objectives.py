@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structboost.contract.task import Task
-from structboost.faces.base import BoostedFace, trainer_settings
+from structboost.faces.base import EVAL_SET, BoostedFace, trainer_settings
 from structboost.faces.recipe import Recipe
 from structboost.faces.stage_wise import StageWise
 from structboost.learners.pricing import PricingRule
@@ -152,13 +152,20 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
     objective, changed = objective_of(face), {}
     learners = face.weak_learner if weak_learner is None else weak_learner
     unread = objective.unread(learners)
+    is_chosen = is_same(getattr(objective, "C", None), AUTO) and "C" not in unread
     if objective.fits_linear_function(learners):
         values = {name: getattr(face, name) for name in _OF_BOOSTING}
+        if is_same(face.early_stopping, EVAL_SET):
+            del values["early_stopping"]
+            if not is_chosen:
+                raise ValueError(
+                    "eval_set is set, and one linear function has no rounds that it could end; "
+                    "leave it out, or write C='auto', which it then chooses."
+                )
         changed = {of: v for of, v in values.items() if not is_same(v, getattr(type(face), of))}
     changed |= {name: value for name, value in objective.changed().items() if name in unread}
     for name, value in changed.items():
         _refuse(face, objective, name, value)
-    is_chosen = is_same(getattr(objective, "C", None), AUTO) and "C" not in unread
     if face.scoring is not None and not is_chosen and not face.early_stopping:
         raise ValueError(
             f"scoring is {shown(face.scoring)}, and nothing is chosen by it; set "

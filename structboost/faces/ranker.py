@@ -15,8 +15,8 @@ from sklearn.utils.validation import column_or_1d
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example, warn_user
-from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
-from structboost.faces.labels import label_vector
+from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts
+from structboost.faces.labels import check_lengths, label_vector
 from structboost.faces.objectives import (
     HINGE,
     PAIRWISE,
@@ -26,7 +26,7 @@ from structboost.faces.objectives import (
     recipe_of,
 )
 from structboost.faces.recipe import Examples, Problem, Recipe
-from structboost.faces.tables import TableFace, column_attributes, read_as_training, saved_columns
+from structboost.faces.tables import TableFace, read_as_training, restore_columns
 from structboost.objectives.stage_wise import StageWiseRanking
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds, split_rows
@@ -111,7 +111,14 @@ class StructBoostRanker(TableFace):
 
     @committed
     def fit(
-        self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None, *, group: Any = None
+        self,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        sample_weight: Any = None,
+        *,
+        group: Any = None,
+        eval_set: Any = None,
     ) -> Self:
         """Train on items, their relevance and their queries.
 
@@ -131,6 +138,9 @@ class StructBoostRanker(TableFace):
         group : array-like of int, shape (n_queries,), optional
             Number of items of each query, instead of ``qid``, if the items of a query are
             consecutive.
+        eval_set : (X, y, qid), optional
+            Held-out items, their relevance and their queries, which take the place of those that
+            ``early_stopping`` draws, and of folds on which C is chosen.
 
         Raises
         ------
@@ -140,10 +150,12 @@ class StructBoostRanker(TableFace):
         SolverError
             If a restricted master cannot be solved.
         """
+        if eval_set is not None:
+            self.__dict__["early_stopping"] = EVAL_SET
         recipe = self._recipe()
         y = label_vector(y, wanted="a finite number")
         check_relevance(y)
-        X, y, columns, recipe = self._read(X, y, recipe, y_numeric=True)
+        X, y, recipe = self._read(X, y, recipe, y_numeric=True)
         ids = _query_ids(len(y), qid, group)
         if ids is None:
             warn_user(
@@ -162,7 +174,18 @@ class StructBoostRanker(TableFace):
                 "needs at least two."
             )
         whole, held, task = None, None, RankingTask(self.loss)
-        if self.early_stopping:
+        if eval_set is not None:
+            wanted = "(X, y)" if ids is None else "(X, y, qid)"
+            with self._held_table(eval_set, recipe, wanted) as (held_X, held_y, *rest):
+                held_y = _relevances(held_y, held_X.shape[0])
+                held_ids, of_held = (*rest, None)[0], np.ones(len(held_y))
+                held_queries = _split_queries(held_y, held_ids)
+                held = Examples(*_ranking_examples(held_X, held_y, held_queries, of_held))
+                if not _has_pairs(held.Y):
+                    raise ValueError("y has one level of relevance in every query.")
+                if recipe.objective != PAIRWISE:
+                    _losses(task, held_ids, held_y, held_y, held_queries, of_held)
+        elif self.early_stopping:
             whole = Examples(*_ranking_examples(X, y, queries, of_items), of_queries)
             queries, held_queries, of_queries, of_held = self._hold_out(y, queries, of_queries)
             held = Examples(*_ranking_examples(X, y, held_queries, of_items), of_held)
@@ -170,17 +193,18 @@ class StructBoostRanker(TableFace):
                 # It names a query that the measure does not take.
                 _losses(task, ids, y, y, held_queries, of_items)
         with _queries_named(ids, queries):
+            examples = Examples(*_ranking_examples(X, y, queries, of_items), of_queries)
             problem = Problem(
                 task,
-                Examples(*_ranking_examples(X, y, queries, of_items), of_queries),
+                examples,
                 self._folds,
                 held,
-                whole,
+                whole or examples,
                 self._score_of_queries(task),
-                columns.n_features,
+                self._columns.n_features,
             )
             fitted = recipe.train(problem)
-        self._keep(task, fitted, **column_attributes(columns))
+        self._keep(task, fitted)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -262,13 +286,8 @@ class StructBoostRanker(TableFace):
             If an argument is out of its range, every query that counts has one level of relevance,
             or a query has relevances or weights that the measure does not take.
         """
-        y = label_vector(y, wanted="a finite number")
-        check_relevance(y)
-        y = column_or_1d(y)
         scores = self.decision_function(X)
-        if len(y) != len(scores):
-            raise ValueError(f"X has {len(scores)} samples and y {len(y)}; give one for each.")
-        check_finite(y)
+        y = _relevances(y, len(scores))
         ids = _query_ids(len(y), qid, group)
         queries = _split_queries(y, ids)
         of_queries, of_items = _ranking_weights(sample_weight, queries, len(y))
@@ -288,8 +307,8 @@ class StructBoostRanker(TableFace):
         return {**facts_of_fit(self), "columns": self._columns.to_plain()}
 
     def _restore(self, facts: Mapping[str, Any]) -> None:
-        of_columns = column_attributes(saved_columns(facts, self.model_))
-        self._keep(RankingTask(self.loss), fit_of_facts(self.model_, facts), **of_columns)
+        restore_columns(self, facts)
+        self._keep(RankingTask(self.loss), fit_of_facts(self.model_, facts))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -366,6 +385,16 @@ class StructBoostRanker(TableFace):
             stratify=stratify,
         )
         return [rows], [held_rows], weights, weights
+
+
+def _relevances(y: Any, n_items: int) -> AnyArray:
+    """Return the relevance of items as an array, checked."""
+    y = label_vector(y, wanted="a finite number")
+    check_relevance(y)
+    y = column_or_1d(y)
+    check_lengths(n_items, len(y))
+    check_finite(y)
+    return np.asarray(y)
 
 
 def _ranking_weights(

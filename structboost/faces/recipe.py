@@ -180,7 +180,8 @@ class Problem:
     folds : callable
         ``folds(examples)`` returns folds, on which choices are made.
     held, whole : Examples, optional
-        Those held out for early stopping, and all before a part was held out.
+        Those held out for early stopping, and all before a part was held out, which are
+        ``examples`` where the user holds out others.
     score : callable, optional
         The user's score of held-out examples.
     n_features : int
@@ -359,7 +360,7 @@ class Recipe:
         examples, held = problem.examples, problem.held
         callbacks = checked_callbacks(self.settings["callbacks"])
         stopping = None
-        if held is not None:
+        if held is not None and self.linear is None:
             stopping = EarlyStopping(
                 held.X, held.Y, self.patience, problem.score, sample_weight=held.weights
             )
@@ -429,7 +430,8 @@ class Recipe:
         """
         if not stopping.losses:  # all rounds were before the checkpoint
             stopping.evaluate_all(trainer)
-        whole, ending = problem.whole, fitted.ending
+        whole = None if problem.whole is problem.examples else problem.whole
+        ending = fitted.ending
         by_rounds = isinstance(formulation_of(trainer.formulation), NewtonSteps)
         best = Fitted.of(trainer)
         best.temperature = fitted.temperature

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -39,8 +39,6 @@ class TrainingTable(NamedTuple):
     Attributes
     ----------
     X, y : ndarray or sparse array
-    columns : Columns
-        By which later tables are read.
     directions : tuple of int or None
         Directions of the columns, if there are any.
     categorical : tuple of int
@@ -49,7 +47,6 @@ class TrainingTable(NamedTuple):
 
     X: Any
     y: Any
-    columns: Columns
     directions: tuple[int, ...] | None
     categorical: tuple[int, ...]
 
@@ -64,7 +61,7 @@ def training_table(
     are_shared: bool = False,
     **options: Any,
 ) -> TrainingTable:
-    """Read the table of a fit, and ``y``, checked.
+    """Read the table of a fit, and ``y``, checked, and keep its columns, as later tables have them.
 
     Parameters
     ----------
@@ -111,17 +108,15 @@ def training_table(
         as_columns = {} if splits else categories
         encoding = ColumnEncoding.of_training(table, as_columns, fills=encodes and not takes_nan)
         table = table if encoding is None else encoding.encode(table)
-    return TrainingTable(
-        table,
-        y,
-        Columns(n_features, labels, categories, encoding, has_empty_rows),
-        of_columns,
-        tuple(categories) if splits else (),
-    )
+    keep_columns(face, Columns(n_features, labels, categories, encoding, has_empty_rows))
+    return TrainingTable(table, y, of_columns, tuple(categories) if splits else ())
 
 
-def later_table(face: Any, X: Any, **options: Any) -> Any:
-    """Read a table with the columns of training, as the model takes it."""
+def later_table(face: Any, X: Any, weak_learner: Any = None, **options: Any) -> Any:
+    """Read a table with the columns of training, as the model takes it.
+
+    During a fit, ``weak_learner`` takes the table.
+    """
     columns, name = face._columns, type(face).__name__
     X = by_name(checked_form(X), columns.labels, "X", name)
     check_width(name, columns.n_features, X)
@@ -141,7 +136,7 @@ def later_table(face: Any, X: Any, **options: Any) -> Any:
         face,
         numbers_of(X, codes_of(X, columns.categories, warn=True)),
         reset=False,
-        allow_missing=_reads_missing(face),
+        allow_missing=_reads_missing(face, weak_learner),
         reads_sparse=encoding is None or not encoding.adds_columns,
         **{"dtype": TABLE_TYPES, **options},
     )
@@ -188,10 +183,8 @@ class TableFace(BoostedFace):
         Classifiers draw codes of the classes from a seed.
         """
 
-    def _read(
-        self, X: Any, y: Any, recipe: Recipe, **options: Any
-    ) -> tuple[Any, Any, Columns, Recipe]:
-        """Read the table of a fit, and return it, y, its columns and the recipe for them."""
+    def _read(self, X: Any, y: Any, recipe: Recipe, **options: Any) -> tuple[Any, Any, Recipe]:
+        """Read the table of a fit, and return it, y, and the recipe for its columns."""
         table = training_table(
             self,
             X,
@@ -201,8 +194,13 @@ class TableFace(BoostedFace):
             are_shared=recipe.shares_learners,
             **options,
         )
-        fitting = recipe.of_table(table.directions, table.categorical)
-        return table.X, table.y, table.columns, fitting
+        return table.X, table.y, recipe.of_table(table.directions, table.categorical)
+
+    @contextmanager
+    def _held_table(self, eval_set: Any, recipe: Recipe, wanted: str = "(X, y)") -> Iterator[Any]:
+        """Yield held-out examples of the user as :meth:`_own_held_out`, with a table as read."""
+        with self._own_held_out(eval_set, wanted) as (X, *rest):
+            yield later_table(self, X, recipe.weak_learner), *rest
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -307,11 +305,16 @@ def column_attributes(columns: Columns) -> dict[str, Any]:
     return attributes
 
 
-def saved_columns(facts: Mapping[str, Any], model: Ensemble) -> Columns:
-    """Return the columns of a model, from facts of its file."""
-    width = next(iter(model.members.values())).n_features
+def keep_columns(face: Any, columns: Columns) -> None:
+    """Set the fitted attributes of columns."""
+    face.__dict__.update(column_attributes(columns))
+
+
+def restore_columns(face: Any, facts: Mapping[str, Any]) -> None:
+    """Set the columns of a model from facts of its file."""
+    width = next(iter(face.model_.members.values())).n_features
     saved = facts.get("columns")
-    return Columns(width) if saved is None else Columns.from_plain(saved, width)
+    keep_columns(face, Columns(width) if saved is None else Columns.from_plain(saved, width))
 
 
 def read_as_training(model: Ensemble) -> dict[str, Any]:
@@ -319,11 +322,13 @@ def read_as_training(model: Ensemble) -> dict[str, Any]:
     return column_attributes(Columns(next(iter(model.members.values())).n_features))
 
 
-def _reads_missing(face: Any) -> bool:
+def _reads_missing(face: Any, weak_learner: Any = None) -> bool:
     """Whether later tables may have missing numbers, whatever the parameters are by now."""
     encoding = face._columns.encoding
     if encoding and encoding.means:
         return True
+    if weak_learner is not None:
+        return takes_missing(weak_learner)
     return all(member.learners.takes_missing for member in face.model_.members.values())
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import warn_user
-from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
+from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
     HINGE,
@@ -37,6 +37,7 @@ from structboost.faces.tokens import (
     TokenReader,
     check_allowed,
     forbidden_indices,
+    later_tags,
     tag_indices,
 )
 from structboost.files.archive import DamagedFileError, finite_number
@@ -154,7 +155,13 @@ class StructBoostTagger(TagPrediction):
 
     @committed
     def fit(
-        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, groups: Any = None
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        eval_set: Any = None,
     ) -> Self:
         """Train on sequences and their tags.
 
@@ -171,6 +178,9 @@ class StructBoostTagger(TagPrediction):
             chosen or training stops early.  By default, runs of up to 30 neighbouring sequences
             are held out together to choose C, if there are at least 200.  To choose C on one
             sequence alone, it is cut into ten runs, which are then trained as sequences.
+        eval_set : (X, y), optional
+            Held-out sequences and their tags, which take the place of those that
+            ``early_stopping`` draws, and of folds on which C and ``outside_offset`` are chosen.
 
         Raises
         ------
@@ -182,14 +192,15 @@ class StructBoostTagger(TagPrediction):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
+        if eval_set is not None:
+            self.__dict__["early_stopping"] = EVAL_SET
         checked_objective(self)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
         objective, learners = self._read_parameters(reader)
         is_linear = objective.fits_linear_function(learners)
         is_likelihood = objective.name == LOG_LOSS
-        lengths = [len(of[0] if isinstance(of, tuple) else of) for of in rows]
-        classes, tags = tag_indices(y, lengths)
+        classes, tags = tag_indices(y, _lengths(rows))
         scheme = scheme_of_tags(self.scheme, classes, tags)
         forbidden = forbidden_indices(self.forbidden, classes)
         if len(forbidden) < len(self.forbidden or ()):
@@ -205,10 +216,11 @@ class StructBoostTagger(TagPrediction):
         chooses_C = _chooses_C(self, objective, reader.is_active)
         offset = given_offset(self.outside_offset, classes)
         chooses_offset = offset is None and is_linear and is_likelihood
-        if groups is not None and not (chooses_C or chooses_offset or self.early_stopping):
+        draws = eval_set is None and (chooses_C or chooses_offset or self.early_stopping)
+        if groups is not None and not draws:
             raise ValueError(
-                "groups is set, and nothing is held out; leave it out, or write early_stopping="
-                "True, or C='auto' with an objective that reads C."
+                "groups is set, and nothing is held out of X; leave it out, or write C='auto' with "
+                "an objective that reads C, or early_stopping=True, and no eval_set."
             )
         training = [i for i in range(len(rows)) if weights[i] > 0 and (tags[i] >= 0).any()]
         if not training:
@@ -217,7 +229,7 @@ class StructBoostTagger(TagPrediction):
             )
         held: list[int] = []
         everything = training
-        if self.early_stopping:
+        if self.early_stopping and eval_set is None:
             training, held = self._hold_out(training, of_groups)
 
         def pieces(at: Sequence[int]) -> tuple[Any, Any, FloatArray]:
@@ -226,11 +238,19 @@ class StructBoostTagger(TagPrediction):
             stretches = labelled_stretches([rows[i] for i in at], [tags[i] for i in at])
             return *stretches, np.repeat(weights[list(at)], sizes)
 
+        of_held = Examples(*pieces(held)) if held else None
+        if eval_set is not None:
+            with self._own_held_out(eval_set) as (held_X, held_y):
+                held_rows = reader.later_rows(held_X)
+                held_tags = later_tags(held_y, _lengths(held_rows), classes)
+                check_allowed(held_tags, forbidden, classes)
+                of_held = Examples(*labelled_stretches(held_rows, held_tags))
+
         run = min(_RUN, len(training) // _FEWEST_RUNS)
         if of_groups is None and run > 1:
             of_groups = np.arange(len(rows)) // run
         inputs, outputs, of_pieces = pieces(training)
-        if chooses_C and not held and len(inputs) == 1:
+        if chooses_C and of_held is None and len(inputs) == 1:
             inputs, outputs = runs_of(inputs[0], outputs[0])
             of_pieces = np.ones(len(inputs))
         elif of_groups is not None:
@@ -258,9 +278,10 @@ class StructBoostTagger(TagPrediction):
             rows = RowsReader(reader.is_active, has_vectors=has_vectors)
             return {**of_model, "_reader": rows}
 
+        examples = Examples(inputs, outputs, of_pieces, of_groups)
         problem = Problem(
             task,
-            Examples(inputs, outputs, of_pieces, of_groups),
+            examples,
             partial(
                 _folds,
                 random_state=self.random_state,
@@ -268,8 +289,8 @@ class StructBoostTagger(TagPrediction):
                 is_likelihood=is_linear and is_likelihood,
                 chooses_C=is_same(getattr(objective, "C", AUTO), AUTO),
             ),
-            Examples(*pieces(held)) if held else None,
-            Examples(*pieces(everything)) if held else None,
+            of_held,
+            Examples(*pieces(everything)) if held else examples,
             self._held_out_score(
                 task, lambda Y: [classes[tags].tolist() for tags in Y], read_as_training
             ),
@@ -430,6 +451,11 @@ def _reader_attributes(reader: TokenReader) -> dict[str, Any]:
     if reader.names is not None:
         attributes["feature_names_"] = reader.names
     return attributes
+
+
+def _lengths(rows: Sequence[Any]) -> list[int]:
+    """Return the numbers of tokens of sequences."""
+    return [len(of[0] if isinstance(of, tuple) else of) for of in rows]
 
 
 def _n_pieces(tags: IntArray) -> int:

@@ -13,6 +13,7 @@ from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, overr
 from structboost.errors import warn_user
 from structboost.faces.base import saved_indices, saved_names
 from structboost.faces.forms import is_of_dicts, listed_sequences, listed_tags, numbers_of
+from structboost.faces.labels import indices_among
 from structboost.faces.token_names import TokenNames, TokenTable, canonical
 from structboost.files.archive import finite_number, whole_number
 from structboost.learners.feature import active_features
@@ -107,17 +108,29 @@ class TokenReader:
             Whether names of sparse tokens may stay sparse.
         """
         table, lengths = self._table(X)
-        ends = np.cumsum(lengths)[:-1]
         if isinstance(table, TokenTable) and takes_active:
             numeric = table.numeric_columns()
             self.is_active = len(numeric) < table.shape[1]
             if self.is_active:
                 self.vector_columns = numeric
-                entries, vectors = table.parted(numeric)
-                rows = np.split(active_features(entries), ends)
-                if not len(numeric):
-                    return rows
-                return [*zip(rows, np.split(vectors, ends), strict=True)]
+        return self._rows(table, lengths)
+
+    def later_rows(self, X: Any) -> list[Any]:
+        """Return the rows of each sequence as :meth:`fit` does, with the features of training.
+
+        ValueError or TypeError as in :meth:`read`.
+        """
+        return self._rows(*self._table(X))
+
+    def _rows(self, table: Any, lengths: IntArray) -> list[Any]:
+        """Split a table into the rows of each sequence."""
+        ends = np.cumsum(lengths)[:-1]
+        if self.is_active:
+            entries, vectors = self._parted(table, lengths)
+            rows = np.split(active_features(entries), ends)
+            if vectors is None:
+                return rows
+            return [*zip(rows, np.split(vectors, ends), strict=True)]
         if isinstance(table, TokenTable):
             n_tokens, width = table.shape
             what = f"A dense table of {n_tokens} tokens and {width} features"
@@ -139,6 +152,10 @@ class TokenReader:
         table, lengths = self._table(X)
         if not self.is_active:
             return table.whole() if isinstance(table, TokenTable) else table, None, lengths
+        return *self._parted(table, lengths), lengths
+
+    def _parted(self, table: Any, lengths: IntArray) -> tuple[Any, FloatArray | None]:
+        """Return the active features of tokens, and their vectors, if there are any."""
         if not isinstance(table, TokenTable):
             table = TokenTable(sparse.csr_array(table))
         rows, vectors = table.parted(self.vector_columns)
@@ -151,7 +168,7 @@ class TokenReader:
                 f"{column if self.names is None else repr(self.names[column])}; it was 0 or 1 in "
                 "all training, and may be nothing else now."
             )
-        return rows, vectors if len(self.vector_columns) else None, lengths
+        return rows, vectors if len(self.vector_columns) else None
 
     def table(self, X: Any) -> tuple[Any, IntArray]:
         """Return one table of all tokens, an array or a sparse array, and their lengths.
@@ -314,6 +331,16 @@ def tag_indices(
     place = {tag: k for k, tag in enumerate(classes.tolist())} | {None: -1}
     indices = np.array([place.get(tag, len(classes)) for tag in flat], np.int64)
     return classes, np.split(indices, np.cumsum(lengths)[:-1])
+
+
+def later_tags(y: Sequence[Any], lengths: Sequence[int], classes: AnyArray) -> list[IntArray]:
+    """Return the indices of tags as :func:`tag_indices` does, all of which training has.
+
+    ValueError names those that it has not.
+    """
+    distinct, indices = tag_indices(y, lengths)
+    places = np.append(indices_among(distinct, classes), -1)
+    return [places[of] for of in indices]
 
 
 def forbidden_indices(

@@ -1,5 +1,7 @@
 """Behaviours of weights, probabilities and values that are equal, odd or spoilt."""
 
+import inspect
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
@@ -58,6 +60,48 @@ def sample_weights(face):
         fault = face.refusal(["sample_weight"], partial(responses, weights))
         if fault:
             yield f"{name}: {fault}"
+
+
+@behaviour("held-out examples of the user")
+def held_out_examples_of_the_user(face):
+    """A face that stops early takes examples as y has them, and refuses bad ones by their name."""
+    examples, model = face.examples, face.fresh()
+    if ("eval_set" in inspect.signature(model.fit).parameters) != face.has("early_stopping"):
+        yield "it takes eval_set or early_stopping alone"
+    if not face.has("early_stopping"):
+        return
+
+    def fit(held, y=examples.y):
+        eval_set = held.X, held.y, *held.more.values()
+        return face.fit(model, replace(examples, y=y), eval_set=eval_set)
+
+    if model.get_params().get("C") == 1.0:  # one linear function, with nothing to choose
+        yield from filter(None, [face.refusal(["eval_set"], fit, examples)])
+        return
+    some = examples.take(len(examples.y) // 2)
+    first, second = (deepcopy(fit(some)) for _ in range(2))
+    if unequal(face.responses(first, examples.X), face.responses(second, examples.X)):
+        yield "a second fit gives other results"
+    losses = getattr(first, "validation_losses_", None)
+    if losses:
+        n, alone = first.n_iter_, face.model().history_
+        if [of["primal"] for of in first.history_] != [of["primal"] for of in alone[:n]]:
+            yield "it trains on held-out examples"
+        if losses[n - 1] != min(losses):
+            yield f"round {n} is not the best of {losses}"
+    elif not hasattr(first, "C_path_"):
+        yield "nothing tells the held-out loss"
+    for name, y, wanted in face.kind.named_outputs(examples.y):
+        if list(fit(replace(examples, y=y), y).classes_) != wanted:
+            yield f"{name}: classes_ is not {wanted}"
+    for values, is_refused in (("spoilt", True), ("odd", False)):
+        for argument in ("X", "y"):
+            kinds = getattr(face.kind, f"{values}_{'inputs' if argument == 'X' else 'outputs'}")
+            for what, value in kinds(getattr(examples, argument)):
+                held = replace(examples, **{argument: value})
+                fault = face.refusal(["eval_set"], fit, held)
+                if fault and (is_refused or not fault.startswith("was not refused")):
+                    yield f"{argument} of eval_set, {what}: {fault}"
 
 
 @behaviour("class weights")

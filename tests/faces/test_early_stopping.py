@@ -1,32 +1,25 @@
 """Early stopping of every face: a coarse score does not end it at once, and what it does not read
 is refused."""
 
+from functools import partial
+
 import numpy as np
+import pandas
 import pytest
 from sklearn.datasets import load_breast_cancer
 
 from structboost import (
+    EarlyStopping,
     StructBoostClassifier,
     StructBoostMultiLabelClassifier,
     StructBoostRanker,
     StructBoostTagger,
 )
 from structboost.errors import InterruptedFitWarning
-from tests.helpers.four_faces import CODED
+from tests.helpers.four_faces import CODED, DATA, X, Y
+from tests.helpers.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-RNG = np.random.default_rng(0)
-N = 400
-X = RNG.normal(size=(N, 4))
-RARE = ((X[:, 0] + X[:, 1] > 0.7) & (RNG.random(N) < 0.8)).astype(int)
-THREE = RARE + 2 * (X[:, 2] > 1.5) * (1 - RARE)
-DATA = {
-    StructBoostClassifier: (X, RARE),
-    StructBoostRanker: (X, RARE, np.repeat(np.arange(20), 20)),
-    StructBoostTagger: (np.split(X, 100), np.split(RARE, 100)),
-    StructBoostMultiLabelClassifier: (X, np.column_stack((RARE, THREE == 2)).astype(int)),
-}
 
 
 def coarse(estimator, X, y):
@@ -42,7 +35,7 @@ def test_a_score_that_does_not_change_does_not_end_training_at_once(face, object
     own = {"objective": "hinge", "C": 100.0, "tol": 1e-4} if objective == "hinge" else {}
     parameters = {
         "early_stopping": True, "n_iter_no_change": 3, "validation_fraction": 0.3,
-        "random_state": 0, "max_iter": 80, **own,
+        "random_state": 2, "max_iter": 80, **own,
     }  # fmt: skip
     model = face(scoring=coarse, **parameters).fit(*DATA[face])
     assert set(model.validation_losses_) == {-0.5}
@@ -54,7 +47,7 @@ def test_a_score_that_does_not_change_does_not_end_training_at_once(face, object
 
 @pytest.mark.parametrize("face", [*DATA, *CODED])
 def test_what_only_early_stopping_reads_is_refused_or_warned_of_without_it(face):
-    data = DATA.get(face, (X, THREE))
+    data = DATA.get(face, (X, Y))
     with pytest.raises(ValueError, match=r"^validation_fraction is 0.2.*early_stopping=True, too"):
         face(validation_fraction=0.2).fit(*data)
     rounds = {"max_rounds" if face in CODED else "max_iter": 2}
@@ -63,6 +56,42 @@ def test_what_only_early_stopping_reads_is_refused_or_warned_of_without_it(face)
     ) as told:
         face(n_iter_no_change=5, **rounds).fit(*data)
     assert told[0].filename == __file__
+
+
+NAMES = np.array(["oak", "ash", "elm"])[Y].tolist()
+TREES = {"tree": ["oak", "ash"], "bush": ["elm"]}
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "outputs", "new"),
+    [
+        (partial(StructBoostClassifier, taxonomy=TREES), X, NAMES, "yew"),
+        (StructBoostMultiLabelClassifier, X, [[one, "tree"] for one in NAMES], ["yew"]),
+        (partial(StructBoostMultiLabelClassifier, hierarchy=TREES), X, [*zip(NAMES)], ["yew"]),
+        (StructBoostTagger, X.reshape(len(X), 1, 3), [*zip(NAMES)], ["yew"]),
+    ],
+)  # fmt: skip
+def test_held_out_labels_and_columns_that_training_lacks_are_named(make, inputs, outputs, new):
+    fit = partial(make(max_iter=2).fit, inputs, outputs)
+    assert len(fit(eval_set=(inputs[:9], outputs[:9])).validation_losses_) == 2
+    refused(r"^eval_set: y has .*yew", fit, eval_set=(inputs[:9], [new, *outputs[1:9]]))
+    if inputs is X:
+        frame = pandas.DataFrame(X).rename(columns="x{}".format)
+        held = frame.rename(columns={"x0": "z"}), outputs
+        refused(r"^eval_set: .*X lacks \['x0'\]", make().fit, frame, outputs, eval_set=held)
+
+
+def test_what_a_fit_with_held_out_examples_of_the_user_does_not_read_is_refused():
+    fit = partial(StructBoostClassifier(validation_fraction=0.2).fit, X, Y)
+    refused("^validation_fraction is 0.2.*eval_set", fit, eval_set=(X, Y))
+    watching = StructBoostClassifier(callbacks=[EarlyStopping(X, Y)])
+    refused(r"callbacks has an EarlyStopping.*eval_set=\(X_val", watching.fit, X, Y)
+    fit = partial(StructBoostTagger().fit, *DATA[StructBoostTagger], groups=np.arange(30))
+    refused("^groups is set", fit, eval_set=DATA[StructBoostTagger])
+    refused(r"^eval_set is .* give \(X, y\) of", StructBoostClassifier().fit, X, Y, eval_set=[X])
+    ranker = partial(StructBoostRanker().fit, *DATA[StructBoostRanker])
+    refused(r"^eval_set is .* give \(X, y, qid\)", ranker, eval_set=(X, Y))
+    refused("eval_set: y has one level", ranker, eval_set=(X, 0 * Y, Y))
 
 
 @pytest.mark.slow
@@ -77,7 +106,7 @@ def test_ctrl_c_keeps_the_best_round_of_held_out_rows_until_all_rows_are_trained
             if len(calls) == at:
                 raise KeyboardInterrupt
 
-        settings = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 0}
+        settings = {"early_stopping": True, "n_iter_no_change": 3, "random_state": 0}
         model = StructBoostClassifier(learning_rate=0.5, callbacks=[press], **settings)
         return model.fit(rows, labels), len(calls)
 

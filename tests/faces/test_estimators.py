@@ -9,10 +9,10 @@ from numpy.random import default_rng
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
+from sklearn.utils import compute_sample_weight
 
 from structboost import (
     BinnedTable,
-    EarlyStopping,
     RankingTask,
     StructBoost,
     StructBoostClassifier,
@@ -52,20 +52,21 @@ def test_weights_that_leave_one_class_are_refused():
     )
 
 
-@pytest.mark.parametrize("parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}, {"class_weight": "balanced"}]
+)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_early_stopping_watches_the_likelihood(parameters, n_classes):
     made = default_rng(0).normal(size=(400, 3))
     label = np.digitize(made[:, 0] + made[:, 1] * made[:, 2], [0, 1][: n_classes - 1])
-    # The trainer has two classes as signs.
-    held = 2 * label[200:] - 1 if n_classes == 2 else label[200:]
-    stopping = EarlyStopping(made[200:], held)
-    model = StructBoostClassifier(callbacks=[stopping], max_iter=8, **parameters)
-    model.fit(made[:200], label[:200])
+    label = np.array(["a", "b", "c"])[label]
+    model = StructBoostClassifier(max_iter=8, **parameters)
+    model.fit(made[:200], label[:200], eval_set=(made[200:], label[200:]))
     if model.temperature_ is not None:  # it is fitted after the rounds that are watched
         model.link_ = model.link_.sharpened(1 / model.temperature_)
-    expected = log_loss(label[200:], model.predict_proba(made[200:]))
-    assert stopping.losses[-1] == pytest.approx(expected)
+    weights = compute_sample_weight(model.class_weight, label[200:])
+    expected = log_loss(label[200:], model.predict_proba(made[200:]), sample_weight=weights)
+    assert min(model.validation_losses_) == pytest.approx(expected)
 
 
 def test_the_defaults_learn_from_few_distinct_rows():
