@@ -93,10 +93,10 @@ from structboost.vision.images import (
 
 # Types of parameters that are no numbers.
 _KINDS: dict[str, Any] = {
-    "crf": CRFSettings,
-    "unaries": UnarySettings | OwnUnaries,
-    "superpixels": Callable | None,
-    "meaning": LabelMap | None,
+    "crf": (CRFSettings, "CRFSettings"),
+    "unaries": (UnarySettings | OwnUnaries, "UnarySettings, or an object with fit and potentials"),
+    "superpixels": (Callable | None, "a function, or None"),
+    "meaning": (LabelMap | None, "a LabelMap, or None"),
 }
 _SCALED = 200  # largest number of images for the scale of the potentials
 
@@ -211,9 +211,9 @@ class Segmenter(LoadedFromFile, BaseEstimator):
             sizes differ, or an image or a mask cannot be used.  The message gives the index of the
             image.
         """
-        for name, kind in _KINDS.items():
+        for name, (kind, words) in _KINDS.items():
             if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} is {shown(getattr(self, name))}; give a {kind.__name__}.")
+                raise TypeError(f"{name} is {shown(getattr(self, name))}; give {words}.")
         checked_seed(self.random_state, "random_state")
         if self.C is not None:
             checked_positive(self.C, "C")
