@@ -344,9 +344,8 @@ class ArchiveFormat:
             yield content
 
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
-        """Decode bytes of :meth:`to_bytes`, with ``name`` for errors."""
-        with self.damage(name):
-            return self._content(io.BytesIO(content), _ALWAYS_ALLOWED, name)
+        """Decode bytes of :meth:`to_bytes`, with ``name`` for errors, within :meth:`damage`."""
+        return self._content(io.BytesIO(content), _ALWAYS_ALLOWED, name)
 
     @contextmanager
     def damage(self, path: PathName) -> Iterator[None]:

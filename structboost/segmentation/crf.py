@@ -238,10 +238,8 @@ class CRFModel:
         ModelFileError or DamagedFileError if the ensemble is damaged, or is not of superpixels and
         edges.
         """
-        with FORMAT.damage("crf/ensemble"):
-            model = Ensemble.from_arrays(
-                *FORMAT.from_bytes(arrays["ensemble"].tobytes(), "crf/ensemble")
-            )
+        content = FORMAT.from_bytes(arrays["ensemble"].tobytes(), "crf/ensemble")
+        model = Ensemble.from_arrays(*content)
         widths = {kind: member.n_features for kind, member in model.members.items()}
         if "node" not in widths or not widths.items() <= sizes.items():
             raise DamagedFileError("the ensemble of its energies is of other potentials")

@@ -94,7 +94,7 @@ from structboost.vision.images import (
 # Types of parameters that are no numbers.
 _KINDS: dict[str, Any] = {
     "crf": (CRFSettings, "CRFSettings"),
-    "unaries": (UnarySettings | OwnUnaries, "UnarySettings, or an object with fit and potentials"),
+    "unaries": (UnarySettings | OwnUnaries, "UnarySettings or OwnUnaries"),
     "superpixels": (Callable | None, "a function, or None"),
     "meaning": (LabelMap | None, "a LabelMap, or None"),
 }
