@@ -69,19 +69,21 @@ def __getattr__(name: str) -> Any:
         try:
             return _at_first_use(name)
         except AttributeError:
-            packages = () if name.startswith("_") else sorted(_PACKAGES)
-            for package in packages:
-                with suppress(ImportError):
-                    if name not in getattr(_at_first_use(package), "__all__", ()):
-                        continue
-                    break
-            else:
+            of = [package for package in sorted(_PACKAGES) if name in _names_of(package, name)]
+            if not of:
                 raise
             # The message of an AttributeError would be lost in `from structboost import name`.
             raise ImportError(
-                f"{name} is in structboost.{package}; write from structboost.{package} import "
-                f"{name}."
+                f"{name} is in structboost.{of[0]}; write from structboost.{of[0]} import {name}."
             ) from None
+
+
+def _names_of(package: str, name: str) -> Any:
+    """Return the names of a package if the name sought may be one of a class, else none."""
+    if name[0].isupper():
+        with suppress(ImportError):
+            return getattr(_at_first_use(package), "__all__", ())
+    return ()
 
 
 __all__ = [name for name in _names if name not in _PACKAGES]

@@ -44,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parse(_with_minus(words))  # which imports modules for seconds
         name += filter(None, [getattr(options, "action", None)])
-        shown = io.StringIO() if options.quiet else sys.stderr
-        with contextlib.redirect_stderr(shown):
-            return DONE if options.run(options) else PARTIAL
+        with contextlib.redirect_stderr(io.StringIO() if options.quiet else sys.stderr) as shown:
+            is_done = options.run(options)
+        if not is_done and isinstance(shown, io.StringIO):
+            say(shown.getvalue().rstrip())
+        return DONE if is_done else PARTIAL
     except KeyboardInterrupt as stopped:
         code, text = INTERRUPTED, str(stopped) or "interrupted."
     except BrokenPipeError:
@@ -81,7 +83,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--version", action="version", version=f"structboost {version('structboost-learn')}"
     )
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="no progress and no warnings, but errors"
+        "-q", "--quiet", action="store_true", help="no words unless something fails or is left out"
     )
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}"

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from structboost import StructBoost, StructBoostClassifier, StructuredSVM, warm_up
 from structboost.cli import main
-from structboost.errors import InterruptedFitWarning
+from structboost.errors import InterruptedFitWarning, say
 from tests.battery.examples_of_tables import Classes
 from tests.battery.examples_of_tasks import Examples, TaskExamples, first, read_only
 from tests.battery.table_of_faces import FACES
@@ -96,5 +96,8 @@ def test_a_quiet_command_shows_errors_alone(monkeypatch, capsys):
     )
     assert main(["warmup", "--jobs", "1", "-q"]) == 0
     assert not capsys.readouterr().err
+    monkeypatch.setattr(warm_up, "run", lambda _: say("left out: a"))
+    assert main(["warmup", "-q"]) == 1
+    assert capsys.readouterr().err == "left out: a\n"
     assert main(["-q", "track", "none.mp4", "--box", "1,1,9,9", "--json", "-"]) == 2
     assert capsys.readouterr().err.startswith("structboost track: none.mp4")

@@ -135,6 +135,9 @@ class BoostedClassifier(ClassifierMixin, TableFace):
                 X, y, sample_weight, self.class_weight
             )
             if len(classes) == 1:
+                if eval_set is not None:
+                    with self._held_table(eval_set, recipe) as (_, held_y):
+                        indices_among(np.unique(label_vector(held_y)), classes)
                 state = {"classes_": classes}
                 state |= recipe.choices.of_constant if recipe.choices else {}
                 self._keep_constant(BinaryTask(), {"x": X.shape[1]}, recipe.objective, **state)
@@ -147,10 +150,10 @@ class BoostedClassifier(ClassifierMixin, TableFace):
                 with self._held_table(eval_set, recipe) as (held_X, held_y):
                     held_y = column_or_1d(label_vector(held_y))
                     check_lengths(held_X.shape[0], len(held_y))
-                    distinct, labels = np.unique(held_y, return_inverse=True)
-                    labels = indices_among(distinct, classes)[labels]
-                    weights = class_weights(self.class_weight, classes, labels)
-                    held = Examples(held_X, outputs_of(labels, task), weights)
+                    distinct, of_held = np.unique(held_y, return_inverse=True)
+                    of_held = indices_among(distinct, classes)[of_held]
+                    weights = class_weights(self.class_weight, classes, of_held, labels)
+                    held = Examples(held_X, outputs_of(of_held, task), weights)
             elif self.early_stopping:
                 examples, held = self._split(whole, classes[labels])
             problem = Problem(task, examples, self._folds, held, whole)

@@ -93,9 +93,10 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
         n_texts = sum(isinstance(value, str) and len(value.split()) > 3 for value in counts)
         if 2 * n_texts > sum(counts.values()):
             warn_user(
-                f"{name} holds texts of several words, most of which occur once, so a category for "
-                "each tells nothing of others. sklearn.feature_extraction.text.TfidfVectorizer "
-                "makes columns of words, in sklearn.compose.make_column_transformer beside others.",
+                f"{name} holds texts of several words, of which hardly any occurs often, so a "
+                "category for each tells nothing of others. Columns of words are better, by "
+                "sklearn.feature_extraction.text.TfidfVectorizer, beside others in "
+                "sklearn.compose.make_column_transformer.",
                 UserWarning,
             )
         categories[f] = _grouped(_in_order(counts, name), counts, name)

@@ -78,8 +78,8 @@ def _array_of(X: Any) -> Any:
 
 
 _FORMS = (
-    "give a list of sequences, each of them a list of dicts, a sparse matrix or an array "
-    "(n_tokens, n_features)"
+    "give a list of sequences, each of them a list of dicts or of lists of names, a "
+    "sparse matrix or an array (n_tokens, n_features)"
 )
 
 
@@ -104,7 +104,7 @@ def _named(x: Any) -> Any:
         isinstance(token, list | tuple) and all(isinstance(name, str) for name in token)
         for token in x
     )
-    return [dict.fromkeys(token, True) for token in x] if is_of_names and any(x) else x
+    return [dict.fromkeys(token, True) for token in x] if is_of_names else x
 
 
 def listed_tags(y: Any, lengths: Sequence[int]) -> list[list[Any]]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import MultiLabelBinarizer
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -297,7 +297,7 @@ def classification_examples(
     raw = weights if sample_weight is None else numeric_weights(sample_weight).ravel()
     repeats = _repeats(raw)
     if class_weight is not None:
-        weights = weights * class_weights(class_weight, classes, labels)
+        weights = weights * class_weights(class_weight, classes, labels, labels)
         if not weights.any():
             raise ValueError(
                 f"class_weight is {shown(class_weight)}, which leaves no sample a weight; give a "
@@ -339,11 +339,14 @@ def _repeats(weights: FloatArray) -> IntArray:
     return np.ones(len(weights), np.int64)
 
 
-def class_weights(class_weight: Any, classes: AnyArray, labels: IntArray) -> FloatArray:
-    """Return the weights of samples of these classes, as their indices."""
+def class_weights(
+    class_weight: Any, classes: AnyArray, labels: IntArray, of_training: IntArray
+) -> FloatArray:
+    """Return the weights of samples of these classes, as their indices, by those of training."""
     if isinstance(class_weight, Mapping):
         return _weights_of_classes(class_weight, classes)[labels]
-    return np.asarray(compute_sample_weight(class_weight, labels))
+    places = np.arange(len(classes))
+    return np.asarray(compute_class_weight(class_weight, classes=places, y=of_training))[labels]
 
 
 def indices_among(labels: AnyArray, classes: AnyArray) -> IntArray:

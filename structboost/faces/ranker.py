@@ -138,9 +138,9 @@ class StructBoostRanker(TableFace):
         group : array-like of int, shape (n_queries,), optional
             Number of items of each query, instead of ``qid``, if the items of a query are
             consecutive.
-        eval_set : (X, y, qid), optional
-            Held-out items, their relevance and their queries, which take the place of those that
-            ``early_stopping`` draws, and of folds on which C is chosen.
+        eval_set : (X, y, qid) or (X, y), optional
+            Held-out items, their relevance and their queries, if training has several, which take
+            the place of those that ``early_stopping`` draws, and of folds on which C is chosen.
 
         Raises
         ------

@@ -78,7 +78,8 @@ def validated_numbers(
                     "sparse, or name weak learners by text"
                 )
                 if what == "infinity":
-                    remedy = "clip it, such as by np.clip(X, -1e30, 1e30), or make it NaN: missing"
+                    remedy = "clip it, such as by np.clip(X, -1e30, 1e30)"
+                    remedy += ", or make it NaN: missing" if allow_missing else ""
                 rows = sparse.csr_array(X) if is_sparse else np.asarray(X, np.float64)
                 raise ValueError(
                     f"X contains {what}, first in sample "

@@ -412,6 +412,7 @@ class StructuredSVM(Trainer):
         saved = {name: plain(getattr(self, name)) for name, plain in _SAVED.items()}
         facts |= {
             "trainer": StructuredSVM.__name__,
+            "columns": self.columns_,
             "C": C,
             "history": self.history_,
             "objective": self.objective_,

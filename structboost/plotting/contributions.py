@@ -10,6 +10,7 @@ import numpy as np
 from structboost.learners.contributions import Contributions
 from structboost.plotting.curves import check_fitted, new_axes
 from structboost.runtime.called_class import Described
+from structboost.validation import checked_whole_number
 
 
 class ContributionsDisplay(Described):
@@ -88,6 +89,7 @@ class ContributionsDisplay(Described):
 
     def plot(self, *, features: int = 10, ax: Any = None) -> Self:
         """Draw the bars, into ``ax`` if it is not None."""
+        features = checked_whole_number(features, "features")
         drawn = np.argsort(self.sizes.sum(axis=1), kind="stable")[-features:]
         size = 6.4, 1.2 + 0.3 * len(drawn)
         (self.ax_,) = new_axes("ContributionsDisplay", ax if ax is None else (ax,), size, (1,))
@@ -97,7 +99,7 @@ class ContributionsDisplay(Described):
             left += width
         names = [self.feature_names[feature] for feature in drawn]
         self.ax_.set_yticks(range(len(drawn)), names, parse_math=False)
-        self.ax_.set_xlabel("mean size of what is added to the score")
+        self.ax_.set_xlabel("mean absolute contribution to the score")
         if len(self.channel_names) > 1:
             self.ax_.legend(frameon=False)
         self.figure_ = self.ax_.figure

@@ -268,7 +268,7 @@ class StructBoost(Trainer):
         InterruptedFitWarning
             On Ctrl-C later.  The model is that of the last complete round.
         """
-        X, Y = self._training_inputs(X), by_position(Y)
+        table, X, Y = X, self._training_inputs(X), by_position(Y)
         trainer = trainer_of_objective(self)
         if trainer is not self:
             more: dict[str, Any] = {"folds": folds, "score": score}
@@ -276,7 +276,7 @@ class StructBoost(Trainer):
                 more["can_split"] = can_split
             elif is_text(trainer.C, AUTO) and folds is None:
                 more["folds"] = random_folds(X, Y, sample_weight, random_state=self.random_state)
-            trainer.fit(X, Y, sample_weight, **more)
+            trainer.fit(table, Y, sample_weight, **more)  # which reads the names of columns, too
             self.__dict__.update(fitted_attributes(trainer))
             metadata = {"formulation": trainer._objective, **self.model_.metadata}
             metadata["trainer"] = StructBoost.__name__
@@ -437,6 +437,7 @@ class StructBoost(Trainer):
             "trainer": StructBoost.__name__,
             "ending": self.ending_,
             "temperature": self.temperature_,
+            "columns": self.columns_,
         }
         self.model_ = loop.final_model(metadata)
 
@@ -456,10 +457,6 @@ class _AfterRound(StructBoost):
         return fitted
 
     @override
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return super().__repr__(N_CHAR_MAX).replace(type(self).__name__, StructBoost.__name__, 1)
-
-    @override
     def _fit_in_words(self) -> str:
         return f"after round {len(self.history_)}"
 
@@ -473,6 +470,10 @@ class _AfterRound(StructBoost):
     @override
     def staged_models(self) -> Iterator[Ensemble]:
         return self._loop.final_model({}).staged()
+
+
+# Texts and errors call it as users do.
+_AfterRound.__name__ = StructBoost.__name__
 
 
 @deferred_interrupts()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
@@ -215,8 +214,7 @@ class Trainer(SavedToFile, BaseEstimator):
 
     @override
     def save(self, path: PathName) -> None:
-        model = self._fitted()
-        replace(model, metadata={**model.metadata, "columns": self.columns_}).save(path)
+        self._fitted().save(path)
 
     @classmethod
     def load(cls, path: PathName, task: Task | None = None) -> Self:

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
 from structboost import (
@@ -92,6 +93,17 @@ def test_what_a_fit_with_held_out_examples_of_the_user_does_not_read_is_refused(
     ranker = partial(StructBoostRanker().fit, *DATA[StructBoostRanker])
     refused(r"^eval_set is .* give \(X, y, qid\)", ranker, eval_set=(X, Y))
     refused("eval_set: y has one level", ranker, eval_set=(X, 0 * Y, Y))
+    refused("^eval_set: y has", StructBoostClassifier().fit, X, 0 * Y, eval_set=(X, 0 * Y + 9))
+
+
+def test_held_out_examples_of_the_user_weigh_as_the_classes_of_training():
+    rare = np.flatnonzero(Y == 0)[:3], np.flatnonzero(Y == 1)
+    rows, model = np.concatenate(rare), StructBoostClassifier(max_iter=2, class_weight="balanced")
+    weights = len(rows) / (2.0 * np.array([len(of) for of in rare]))
+    given = clone(model).set_params(class_weight=dict(enumerate(weights)))
+    held = X[Y < 2], Y[Y < 2]
+    losses = [of.fit(X[rows], Y[rows], eval_set=held).validation_losses_ for of in (model, given)]
+    assert losses[0] == losses[1]
 
 
 @pytest.mark.slow

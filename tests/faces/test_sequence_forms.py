@@ -105,6 +105,7 @@ def test_lists_of_names_are_dicts_of_true_features():
         StructBoostTagger(C=1.0).fit(x, [["N", "O", "O"], ["O", "N"]] * 9) for x in (X, of_dicts)
     ]
     assert fits[0].predict_marginals(X[:2]) == fits[1].predict_marginals(of_dicts[:2])
+    assert len(fits[0].predict([X[0], [[]]])[1]) == 1  # a token without names
     refused(r"X\[0\] is .*give \(n_tokens", StructBoostTagger().fit, [[["a"], [1]]], [["N", "O"]])
 
 

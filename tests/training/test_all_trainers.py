@@ -13,7 +13,7 @@ from structboost import EarlyStopping, MulticlassTask, StructBoost, StructuredSV
 from structboost.contract.parts import deeply_equal
 from structboost.learners import StumpFamily
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.objectives import SVM, LogLoss, NormBoundedHinge
+from structboost.objectives import SVM, Hinge, LogLoss, NormBoundedHinge
 from tests.helpers.refusals import refused
 from tests.helpers.task_problems import task_problems
 
@@ -110,6 +110,7 @@ def test_columns_of_later_frames_are_found_by_their_names(name, library, make, t
     expected, trainer = (make(task).fit(of, outputs) for of in (table, form(frame)))
     trainer.save(path := tmp_path / "model")
     fitted = [trainer, type(trainer).load(path, task)]
+    fitted.append(type(trainer).from_model(trainer.model_, task))
     fitted += trainer.path(form(frame), outputs, [trainer.C])
     for one in fitted:
         assert deeply_equal(one.predict(later), expected.predict(inputs))
@@ -125,10 +126,13 @@ def test_a_plug_in_and_a_callback_get_the_columns_of_a_frame_as_in_training():
 
     _, inputs, outputs, _ = PROBLEMS["multiclass"]
     frame = pandas.DataFrame(np.array(inputs)).rename(columns="x{}".format)
-    losses = []
-    for table, held in ((np.array(inputs), np.array(inputs)), (frame, frame[[*frame][::-1]])):
-        stopping = EarlyStopping(held, outputs)
-        trainer = boosted(OwnTask(3), weak_learner=StumpFamily, callbacks=[stopping])
-        predicted = [*trainer.fit(table, outputs).staged_predict(held)]
-        losses.append((stopping.losses, predicted))
-    assert losses[0] == losses[1]
+    of_family = partial(boosted, weak_learner=StumpFamily)
+    of_objective = partial(StructBoost, objective=Hinge(C=10.0, tol=0.1), max_rounds=3)
+    for make in (of_family, of_objective):
+        losses = []
+        for table, held in ((np.array(inputs), np.array(inputs)), (frame, frame[[*frame][::-1]])):
+            stopping = EarlyStopping(held, outputs)
+            trainer = make(OwnTask(3), callbacks=[stopping])
+            predicted = [*trainer.fit(table, outputs).staged_predict(held)]
+            losses.append((stopping.losses, predicted))
+        assert losses[0] == losses[1]
