@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import compute_class_weight
 
 from structboost import (
     BinnedTable,
@@ -64,7 +64,10 @@ def test_early_stopping_watches_the_likelihood(parameters, n_classes):
     model.fit(made[:200], label[:200], eval_set=(made[200:], label[200:]))
     if model.temperature_ is not None:  # it is fitted after the rounds that are watched
         model.link_ = model.link_.sharpened(1 / model.temperature_)
-    weights = compute_sample_weight(model.class_weight, label[200:])
+    # Held-out classes weigh as those of training.
+    classes, places = np.unique(label, return_inverse=True)
+    by_class = compute_class_weight(model.class_weight, classes=classes, y=label[:200])
+    weights = by_class[places[200:]]
     expected = log_loss(label[200:], model.predict_proba(made[200:]), sample_weight=weights)
     assert min(model.validation_losses_) == pytest.approx(expected)
 
