@@ -27,7 +27,7 @@ from structboost.decisions import (
 from structboost.decisions.inputs import DecisionInputs, FeatureReader
 from structboost.decisions.model import Preparation, costs_of
 from structboost.decisions.problem import DecisionProblem
-from structboost.decisions.training import LinearFits, _Fit, _Part, smoothed
+from structboost.decisions.training import LinearFits, _Fit, _Part, _slack, smoothed
 from structboost.selection.folds import random_folds
 from structboost.selection.held_out import HeldOut
 from tests.helpers.refusals import refused
@@ -408,6 +408,14 @@ def test_spared_solves_end_in_the_same_optimum(weak_learner):
     mirrored = clone(sparing).set_params(problem=values).fit(x, -costs)
     assert mirrored.passes_[-1]["primal"] == pytest.approx(last["primal"], rel=0.02)
     assert mirrored.score(x, -costs) == pytest.approx(sparing.score(x, costs), abs=0.01)
+
+
+def test_decisions_of_less_cost_or_more_value_add_to_the_hinge():
+    first, second = np.eye(3)[[[0], [1]]]
+    for maximize, added in ((False, [0.0]), (True, [2.0])):
+        problem, costs = Choose(3, 1, maximize=maximize), np.array([[1.0, 2.0, 0.0]])
+        assert_array_equal(_slack(problem, costs, first, second), added)
+        assert_array_equal(_slack(problem, -costs, second, first), added)
 
 
 def primal_over_all(model, x, costs):
