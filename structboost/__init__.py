@@ -79,7 +79,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _names_of(package: str, name: str) -> Any:
-    """Return the names of a package if the name sought may be one of a class, else none."""
+    """Return the names in a package, or none where the name sought is not that of a class."""
     if name[0].isupper():
         with suppress(ImportError):
             return getattr(_at_first_use(package), "__all__", ())

@@ -14,7 +14,7 @@ from structboost.validation import checked_whole_number
 
 
 class ContributionsDisplay(Described):
-    """Mean size of what each feature adds to the scores, stacked by class.
+    """Mean absolute contribution of each feature to the scores, stacked by class.
 
     Create it by :meth:`from_estimator`, like scikit-learn's Displays.
 

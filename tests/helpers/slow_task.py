@@ -1,5 +1,7 @@
-"""A task as a user writes one, whose argmax takes its time; in a module of its own, so that
-processes find it."""
+"""Task of a user with a slow argmax.
+
+It has a module of its own, where other processes find it.
+"""
 
 import time
 
