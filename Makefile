@@ -67,8 +67,8 @@ bench: $(VENV)/.installed-bench
 docs: venv
 	$(INSTALL) --group docs
 	@rm -rf docs/reference  # has pages of names that were renamed since
-	$(RUN) -m sphinx -q -W --keep-going $(SPHINX_OPTIONS) -b html docs build/docs
-	$(RUN) -m sphinx -q -W --keep-going $(SPHINX_OPTIONS) -a -b markdown docs build/docs
+	$(RUN) -m sphinx -q -W --keep-going -b html docs build/docs
+	$(RUN) -m sphinx -q -W --keep-going -a -b markdown docs build/docs
 	@echo "The site is in build/docs/index.html"
 
 clean:

@@ -1,5 +1,6 @@
 """structboost: non-linear structured predictors by boosting, with a certificate of optimality."""
 
+import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -73,7 +74,8 @@ def __getattr__(name: str) -> Any:
             if not of:
                 raise
             # The message of an AttributeError would be lost in `from structboost import name`.
-            raise ImportError(
+            imported = sys._getframe(1).f_code.co_name == "_handle_fromlist"
+            raise (ImportError if imported else AttributeError)(
                 f"{name} is in structboost.{of[0]}; write from structboost.{of[0]} import {name}."
             ) from None
 

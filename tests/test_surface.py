@@ -45,8 +45,11 @@ def test_importing_the_package_imports_no_plug_in():
 
 
 def test_a_name_of_a_package_is_missing_with_its_place():
-    with pytest.raises(ImportError, match=r"write from structboost\.objectives import Hinge\."):
+    remedy = r"write from structboost\.objectives import Hinge\."
+    with pytest.raises(AttributeError, match=remedy):
         structboost.Hinge  # noqa: B018
+    with pytest.raises(ImportError, match=remedy):
+        from structboost import Hinge  # noqa: F401
 
 
 def names_of_stub(stub):

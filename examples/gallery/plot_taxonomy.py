@@ -62,13 +62,13 @@ for name, column in (("wrong", 0), ("in another branch", 1)):
 # splits. Confusions within a branch are outlined.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
-order = np.concatenate(taxonomy)
+order = np.concatenate(list(taxonomy.values()))
 counts = confusion_matrix(y_test, model.predict(X_test), labels=order)
 left.imshow(np.where(np.eye(10, dtype=bool), np.nan, counts), cmap="Reds", vmax=40)
 for row, column in np.argwhere(counts > 0):
     left.text(column, row, counts[row, column], ha="center", va="center", fontsize=7)
 start = 0
-for digits in taxonomy:
+for digits in taxonomy.values():
     box = plt.Rectangle((start - 0.5, start - 0.5), len(digits), len(digits), fill=False, lw=1.5)
     left.add_patch(box)
     start += len(digits)
