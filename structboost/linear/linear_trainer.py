@@ -187,7 +187,7 @@ class LinearTrainer(StructuredSVM):
         folds = folds[: int(np.searchsorted(held, _ENOUGH)) + 1]
         fits = _FoldFits(self, folds, score)
         n = float(np.mean([len(fold.Y) for fold in folds]))
-        path.follow(upwards(float(f"{_SMALLEST_OF_EXAMPLE * n:.3g}")), fits.fit)
+        path.follow(upwards(_SMALLEST_OF_EXAMPLE * n), fits.fit)
         self.C_path_end_ = path.end
         C = path.value if score is not None else _boldest(path.records)
         if path.value < C:

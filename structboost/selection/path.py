@@ -117,17 +117,10 @@ class Trial:
 Fit = Callable[[float], Trial]
 
 
-def rounded(value: float) -> float:
-    """Round a value to three digits."""
-    return float(f"{value:.3g}")
-
-
 def upwards(first: float, n_values: int = MAX_STEPS) -> Iterator[float]:
     """Yield values from ``first`` on, each :data:`FACTOR` times the last, to three digits."""
-    value = first
-    for _ in range(n_values):
-        yield value
-        value = rounded(value * FACTOR)
+    for step in range(n_values):
+        yield float(f"{first * FACTOR**step:.3g}")
 
 
 class Path:

@@ -1,8 +1,8 @@
 """Choice of C for boosting on held-out examples, along a warm-started path.
 
-The path begins just above the smallest C at which any column has an edge.  Fits on it are coarse,
-because near the best C a gap of a few percent does not change the held-out loss
-(docs/decisions.md).
+The path is over powers of one factor, since the smallest C at which any column has an edge differs
+between processors.  It begins at the first power above that C.  Fits on it are coarse, because near
+the best C a gap of a few percent does not change the held-out loss (docs/decisions.md).
 
 There may be several paths over different weak learners, such as a union of families and each of
 them alone.  The first is chosen unless another has a clearly smaller loss
@@ -11,6 +11,7 @@ them alone.  The first is chosen unless another has a clearly smaller loss
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -38,7 +39,6 @@ from structboost.selection.path import (
     Report,
     Trial,
     is_better,
-    rounded,
     upwards,
 )
 from structboost.training.history import Record
@@ -125,7 +125,8 @@ def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
         if to_beat is None or is_better(record, to_beat, by=_CLEARLY):
             chosen.weak_learner, chosen.best = fits.weak_learner, record
 
-    path.follow(upwards(rounded(smallest * FACTOR)), fits.fit, keep)
+    rung = math.floor(math.log(smallest, FACTOR)) + 1
+    path.follow(upwards(FACTOR**rung), fits.fit, keep)
     if chosen.best is not to_beat:
         chosen.end = path.end
 

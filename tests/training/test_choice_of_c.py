@@ -23,7 +23,7 @@ from structboost.objectives.stage_wise import StageWise
 from structboost.selection import Fold, held_out
 from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut
-from structboost.selection.path import Trial
+from structboost.selection.path import FACTOR, Trial
 from structboost.training.choice_of_c import choose_C
 from tests.helpers.engine_tasks import PressingTask
 from tests.helpers.refusals import refused
@@ -94,8 +94,7 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
         chooser(C=50.0, max_rounds=1).fit(fold.X, fold.Y).history_[0]["smallest_C"]
         for fold in random_folds(MADE, LABEL)
     )
-    assert_allclose(np.diff(np.log10(Cs)), 0.5, atol=0.005)
-    assert Cs[0] == pytest.approx(smallest * 10**0.5, rel=0.01)
+    assert Cs[0] / FACTOR < smallest < Cs[0]
     assert losses == [np.mean(record["losses"]) for record in trainer.C_path_]
     best = min((r for r in trainer.C_path_ if r["columns"]), key=lambda r: r["surrogate"])
     assert trainer.C_ == best["C"]
@@ -103,6 +102,15 @@ def test_the_path_goes_up_from_the_smallest_c_and_the_best_is_taken():
     # A fifth of the labels is wrong: large C fit them, and are not walked to.
     assert min(losses) < 0.6 * losses[0]
     assert len(Cs) < 10
+
+
+def test_c_are_powers_of_the_factor_whatever_the_weights():
+    noise = default_rng(0).normal(size=len(LABEL))
+    weighted = [chooser().fit(MADE, LABEL, 1.0 + size * noise) for size in (0.0, 0.01)]
+    first, other = ([record["C"] for record in trainer.C_path_] for trainer in weighted)
+    rungs = np.log(first) / np.log(FACTOR)
+    assert_allclose(rungs, rungs.round(), atol=0.002)
+    assert first == other
 
 
 @pytest.mark.slow
@@ -164,7 +172,7 @@ def test_other_weak_learners_must_be_clearly_better(losses, chosen, monkeypatch)
             self.weak_learner, self.left = plan.weak_learner, iter(losses[plan.weak_learner])
 
         def begin(self):
-            return 0.316
+            return 0.5
 
         def fit(self, C):
             loss = next(self.left)
