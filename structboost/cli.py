@@ -33,13 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         0 if all was done, 1 if the result is partial (standard error lists what was left out), 2
-        for bad input or arguments, 130 after Ctrl-C.
+        for bad input or arguments, 130 after Ctrl-C.  SIGTERM ends the program with 143.
     """
     words = sys.argv[1:] if arguments is None else arguments
     # Users write this option anywhere, and argparse wants it before the subcommand.
     words = sorted(words, key=lambda word: word not in ("-q", "--quiet"))
     if arguments is None:  # callers of `main` may want other warnings
         warnings.showwarning = _show_warning
+        # Python would end at once, and leave processes behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     name = ["structboost", *[word for word in words if word in COMMANDS][:1]]
     try:
         options = _parse(_with_minus(words))  # which imports modules for seconds

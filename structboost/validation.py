@@ -417,9 +417,10 @@ def check_examples(X: Any, Y: Any) -> None:
     """Raise unless ``X`` and ``Y`` are sequences, equally long, and not empty."""
     check_inputs(X)
     check_sequence(Y, "Y", "give a list of outputs, or [y] for one example")
-    if len(X) != len(Y):
-        raise ValueError(f"X has {len(X)} examples and Y {len(Y)}; they must be equally many.")
-    if not len(X):
+    n = X.shape[0] if sparse.issparse(X) else len(X)
+    if n != len(Y):
+        raise ValueError(f"X has {n} examples and Y {len(Y)}; they must be equally many.")
+    if not n:
         raise ValueError("X is empty; give at least one example.")
 
 
@@ -537,16 +538,16 @@ def checked_numbers(value: Any, name: str) -> FloatArray:
         raise TypeError(f"{name} is {shown(value)}; give an array of numbers.") from None
 
 
-def checked_table(X: Any) -> AnyArray:
+def checked_table(X: Any, name: str = "X") -> AnyArray:
     """Return ``X`` as an array of real numbers with two axes, without a copy if it is one.
 
     TypeError or ValueError if it holds anything but real numbers, or has other axes.
     """
-    array = array_of(X)
+    array = array_of(without_mask(X))
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"X is {shown(X)}; give an array of numbers with 2 axes.")
+        raise TypeError(f"{name} is {shown(X)}; give an array of numbers with 2 axes.")
     if array.ndim != 2:
-        raise ValueError(f"X has shape {array.shape}; give an array of numbers with 2 axes.")
+        raise ValueError(f"{name} has shape {array.shape}; give an array of numbers with 2 axes.")
     return array
 
 

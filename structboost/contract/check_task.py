@@ -155,7 +155,7 @@ class _Checker:
     def __init__(self, task: Task, X: Examples, Y: Examples, random: np.random.Generator) -> None:
         self.task, self.X, self.Y, self._random = task, X, Y, random
         self.sampled: list[int] = []
-        self._before = [(deep_copy(x), deep_copy(y)) for x, y in zip(X, Y, strict=True)]
+        self._before = [(deep_copy(X[i]), deep_copy(y)) for i, y in enumerate(Y)]
         parts = [on_example("parts", i, task.parts, x) for i, x in enumerate(X)]
         self._parts = stack_parts(task.kinds, parts)
         for i, x in enumerate(X):

@@ -282,7 +282,11 @@ def table_contributions(face: Any, X: Any, background: Any) -> Contributions:
     """Return the contributions of the columns of a table to the scores of a fitted estimator."""
     rows = later_table(face, X)
     if background is not None:
-        background = later_table(face, background)
+        try:
+            background = later_table(face, background)
+        except (TypeError, ValueError) as error:
+            error.add_note("This X is the background.")
+            raise
     values, base = contributions_of(face.model_.scorer(), rows, background)
     if (encoding := face._columns.encoding) is not None:
         values = encoding.summed(values, axis=1)

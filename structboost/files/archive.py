@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -373,8 +374,15 @@ class ArchiveFormat:
         if not is_zipfile(file):
             raise DamagedFileError("it is no archive of arrays")
         with np.load(file, allow_pickle=False) as members:
-            if sum(info.file_size for info in members.zip.infolist()) > most_bytes:
+            infos = members.zip.infolist()
+            if sum(info.file_size for info in infos) > most_bytes:
                 raise DamagedFileError(f"its arrays would take more than {most_bytes} bytes")
+            for info in infos:
+                with members.zip.open(info) as member:
+                    np.lib.format.read_magic(member)
+                    shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+                if math.prod(shape) * dtype.itemsize > info.file_size:
+                    raise DamagedFileError(f"it holds less than {info.filename!r:.60} declares")
             header = json.loads(members[_HEADER].tobytes().decode())
             if not isinstance(header, dict):
                 raise DamagedFileError("its header is not an object")

@@ -369,12 +369,8 @@ def bin_thresholds(
     Raises
     ------
     TaskError
-        If ``features`` is not a table, or a feature is infinite, or holds no categories.
+        If a feature is infinite, or holds no categories.
     """
-    if np.ndim(features) != 2:
-        raise TaskError(
-            f"features has shape {np.shape(features)}; give a table (n_rows, n_features)."
-        )
     n_rows = features.shape[0]
     if exact is None:
         exact = n_rows <= MOST_EXACT_ROWS

@@ -89,6 +89,8 @@ def read_tagged(
     tags: list[str | None] = []
     document, has_tabs = 0, False
     for at, line in enumerate(chain(path, [""]), 1):
+        if not isinstance(line, str):
+            raise TypeError(f"Line {at} is {shown(line)}; give text, such as open(path).")
         text = line.rstrip("\r\n")
         if "\0" in text:
             raise ValueError(

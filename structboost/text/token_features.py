@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from hashlib import sha256
 from itertools import chain, groupby
 from typing import Any, Self
 
@@ -196,7 +195,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         self.columns_ = list(columns)
         words = [self._read(sentence, i)[0] for i, sentence in enumerate(sentences)]
         text = words if self.counts else []
-        self._counts, self._digest = counted({}, text), _digest(text)
+        self._counts = counted({}, text)
         self._parameters = self.get_params()
         return self
 
@@ -228,7 +227,7 @@ class TokenFeatures(  # type: ignore[call-arg]
         read = [fitted._read(sentence, i) for i, sentence in enumerate(listed_sequences(X))]
         text, counts = [words for words, _ in read], self._counts
         # The text of training is counted already.
-        if fitted.counts and _digest(text) != self._digest:
+        if fitted.counts and counted({}, text) != counts:
             counts = counted(counts, text)
         # Features of each word and place are equal wherever the word stands.
         of_word = cache(_features_of_word)
@@ -243,7 +242,6 @@ class TokenFeatures(  # type: ignore[call-arg]
         header = {
             "parameters": parameters,
             "columns": self.columns_,
-            "digest": self._digest,
             "words": list(self._counts),
         }
         counts = np.array(list(self._counts.values()), np.int64).reshape(-1, 3)
@@ -256,7 +254,6 @@ class TokenFeatures(  # type: ignore[call-arg]
             loaded = cls(**header["parameters"])
             loaded._check_parameters()
             loaded.columns_ = [str(name) for name in header["columns"]]
-            loaded._digest = str(header["digest"])
             rows = map(tuple, arrays["counts"].tolist())
             loaded._counts = dict(zip(header["words"], rows, strict=True))
             loaded._parameters = loaded.get_params()
@@ -366,14 +363,6 @@ def _features_of_word(word: str, k: int) -> Token:
         if word.isdigit():
             features["is_digit[0]"] = True
     return features
-
-
-def _digest(sentences: list[list[str]]) -> str:
-    """Return a digest of a text, which recognises that of training."""
-    digest = sha256()
-    for words in sentences:
-        digest.update("\n".join([*words, "\n"]).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
 
 
 def shape_of(word: str) -> str:

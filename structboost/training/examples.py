@@ -29,7 +29,7 @@ from structboost.learners.responses import FeaturesOfRows
 from structboost.learners.standardisation import Standardisation
 from structboost.runtime.blocks import Blocks
 from structboost.training.shards import FeaturesInShards, GivenRows, Shard, examples_between
-from structboost.validation import copied_in_order
+from structboost.validation import checked_table, copied_in_order
 
 _BINS, _CODES = "bins.npz", "codes.npy"
 # Rows that are binned at a time.
@@ -105,7 +105,7 @@ class BinnedTable:
         ----------
         path : str or path
             Folder to create; it must not exist.
-            features : ndarray, shape (n_rows, n_features)
+        features : array-like, shape (n_rows, n_features)
             Numbers; NaN where they are missing.
 
         Raises
@@ -115,6 +115,7 @@ class BinnedTable:
         TaskError
             If a feature is infinite.
         """
+        features = checked_table(features, "features")
         n_rows = len(features)
         stretches = (features[a : a + _ROWS_AT_A_TIME] for a in range(0, n_rows, _ROWS_AT_A_TIME))
         return _write(checked_folder(path), stretches, n_rows, bin_thresholds(features, exact=None))
@@ -127,7 +128,7 @@ class BinnedTable:
         ----------
         path : str or path
             Folder to create; it must not exist.
-            batches : iterable
+        batches : iterable
             Arrays of shape (n, n_features). The thresholds come from the first 262,144 rows, which
             should be representative.
         n_rows : int
@@ -142,7 +143,7 @@ class BinnedTable:
         TaskError
             If a feature is infinite.
         """
-        arrays = iter(batches)
+        arrays = (checked_table(batch, "batches") for batch in batches)
         first = []
         for array in arrays:
             first.append(array)

@@ -42,7 +42,7 @@ _TINT = 0.45  # weight of a class's colour in its pixels
 _FADE = 0.45  # factor of the background's brightness
 
 
-def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Colour) -> None:
+def draw_label(canvas: Pixels, text: str, corner: tuple[int, int], colour: Sequence[float]) -> None:
     """Draw text on a filled box, whose lower left corner is moved so that it fits into the canvas.
 
     The size of the text depends on the width of the canvas.
@@ -81,9 +81,11 @@ def draw_box(
         RGB.
     """
     canvas = photograph(image, "image").copy()
-    place = checked_numbers(box, "box")
-    if place.shape != (4,):
-        raise ValueError(f"box has shape {place.shape}; give x, y, w, h.")
+    place, shade = checked_numbers(box, "box"), checked_numbers(colour, "colour")
+    if place.shape != (4,) or shade.shape != (3,):
+        raise ValueError(
+            f"box has shape {place.shape} and colour {shade.shape}; give x, y, w, h and RGB."
+        )
     if np.isnan(place).any():
         return canvas
     ends = np.clip(np.concatenate((place[:2], place[:2] + place[2:])), -_FAR, _FAR)
@@ -92,9 +94,9 @@ def draw_box(
     cv2.rectangle(canvas, (left - 1, top - 1), (right, bottom), BLACK, 1)
     for inset in range(max(2, min(canvas.shape[:2]) // 200)):  # it grows inwards
         last = max(left, right - 1 - inset), max(top, bottom - 1 - inset)
-        cv2.rectangle(canvas, (left + inset, top + inset), last, colour, 1)
+        cv2.rectangle(canvas, (left + inset, top + inset), last, shade.tolist(), 1)
     if label:
-        draw_label(canvas, label, (left - 1, top - 1), colour)
+        draw_label(canvas, label, (left - 1, top - 1), shade.tolist())
     return canvas
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import default_rng
+from scipy.sparse import csr_array
 
 from structboost import PartKind, StructBoost, Task, check_task
 from structboost.contract.calls import predictions, separation
@@ -70,6 +71,10 @@ def test_a_cached_truth_is_computed_once_and_changes_nothing():
         found = separation(task, X, Y, scores, truth=truth)
         assert task.asked - before == len(X) * (1 + (seed == 0))
         assert deeply_equal(found, separation(task, X, Y, scores))
+
+
+def test_rows_of_a_sparse_table_are_examples():
+    check_task(MulticlassTask(3), csr_array(np.eye(3)), [0, 1, 2])
 
 
 @pytest.mark.slow

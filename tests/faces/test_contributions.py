@@ -89,6 +89,7 @@ def test_contributions_are_the_shapley_values_of_the_decision_function(name):
 def test_trees_need_a_background_and_other_learners_on_several_features_are_refused():
     trees, other = StructBoostClassifier(max_iter=2), StructBoostClassifier("hinge", C=20, tol=0.2)
     refused("Give background=X_train", trees.fit(X, Y).contributions, X)
+    refused("X has no samples.*\nThis X is the background", trees.contributions, X, X[:0])
     other.set_params(weak_learner="lda", max_iter=6).fit(X, Y)
     refused("exact for 'stump', 'tree'", other.contributions, X, X)
 

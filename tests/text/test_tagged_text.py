@@ -229,3 +229,7 @@ def test_files_of_all_layouts_are_read(file, text, options, X, y, documents):
 )
 def test_unusable_files_raise_with_the_line(file, text, options, match):
     refused(match, read_tagged, file(text), **options)
+
+
+def test_lines_of_bytes_are_refused():
+    refused("Line 1 is b'Ada B'", read_tagged, [b"Ada B"])

@@ -5,6 +5,7 @@ import json
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import types
 from functools import cache, partial
@@ -165,6 +166,14 @@ def test_ctrl_c_during_imports_prints_one_line(monkeypatch, capsys):
     monkeypatch.setattr("structboost.cli.importlib.import_module", interrupted)
     assert main(["track", "clip.mp4"]) == 130
     assert capsys.readouterr().err == "structboost track: interrupted.\n"
+
+
+def test_a_program_that_is_terminated_cleans_up():
+    code = (
+        "import signal, sys; from structboost import cli; sys.argv = ['structboost', 'track']; "
+        "cli.importlib.import_module = lambda _: signal.raise_signal(signal.SIGTERM); cli.main()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 143
 
 
 def test_the_example_writes_a_clip_that_the_other_example_tracks(tmp_path, monkeypatch, capsys):

@@ -302,6 +302,8 @@ def test_box_is_drawn_on_a_copy_and_its_label_stays_in_the_frame(box):
     assert not image.any()
     assert not draw_box(image, [np.nan] * 4, "0.93").any()
     refused("box has shape", draw_box, image, box[:3])
+    assert_array_equal(draw_box(image, box, colour=np.float32((1, 2, 3))), drawn)
+    refused("colour", draw_box, image, box, colour=(1, 2))
 
 
 corner, side = st.integers(-6, 12), st.integers(1, 12)

@@ -8,6 +8,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+from scipy.sparse import csr_array
 
 from structboost import EarlyStopping, MulticlassTask, StructBoost, StructuredSVM
 from structboost.contract.parts import deeply_equal
@@ -130,9 +131,14 @@ def test_a_plug_in_and_a_callback_get_the_columns_of_a_frame_as_in_training():
     of_objective = partial(StructBoost, objective=Hinge(C=10.0, tol=0.1), max_rounds=3)
     for make in (of_family, of_objective):
         losses = []
-        for table, held in ((np.array(inputs), np.array(inputs)), (frame, frame[[*frame][::-1]])):
+        plain = np.array(inputs)
+        for table, held in (
+            (plain, plain),
+            (frame, frame[[*frame][::-1]]),
+            (plain, csr_array(plain)),
+        ):
             stopping = EarlyStopping(held, outputs)
             trainer = make(OwnTask(3), callbacks=[stopping])
             predicted = [*trainer.fit(table, outputs).staged_predict(held)]
             losses.append((stopping.losses, predicted))
-        assert losses[0] == losses[1]
+        assert losses[0] == losses[1] == losses[2]

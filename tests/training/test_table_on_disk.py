@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from pandas import DataFrame
 
 from structboost import BinnedTable, MulticlassTask, RankingTask, StructBoost
 from structboost.learners import binning
@@ -33,6 +34,17 @@ def test_a_table_on_disk_trains_the_same_bits(engine, tmp_path, monkeypatch):
     table = BinnedTable.open(tmp_path / "table")
     on_disk = StructBoost(MulticlassTask(3), engine=engine, n_jobs=2, **parameters).fit(table, y)
     assert what_was_learned(on_disk, from_bins=True) == what_was_learned(in_memory, from_bins=True)
+
+
+def test_frames_and_masked_arrays_are_tables_and_texts_are_not(tmp_path):
+    holed = np.where(X > 1, np.nan, X)
+    expected = binning.bin_thresholds(holed).values
+    for k, form in enumerate((DataFrame(holed), holed.tolist(), np.ma.masked_array(X, X > 1))):
+        table = BinnedTable.from_array(tmp_path / f"{k}", form)
+        np.testing.assert_array_equal(table.bins.values, expected)
+        batches = BinnedTable.from_batches(tmp_path / f"{k} in batches", [form], len(X))
+        np.testing.assert_array_equal(batches.bins.values, expected)
+    refused("features is", BinnedTable.from_array, tmp_path / "text", X.astype(str))
 
 
 def test_thresholds_of_many_rows_are_those_of_a_sample(tmp_path, monkeypatch):
