@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from structboost.learners.contributions import Contributions
-from structboost.plotting.curves import check_fitted, new_axes
+from structboost.plotting.curves import check_fitted, checked_names, new_axes
 from structboost.runtime.called_class import Described
 from structboost.validation import checked_whole_number
 
@@ -49,8 +49,10 @@ class ContributionsDisplay(Described):
     ) -> None:
         values = np.atleast_3d(contributions.values)
         self.sizes = np.abs(values).mean(axis=0)
-        self.feature_names = feature_names or [f"feature {f}" for f in range(len(self.sizes))]
-        self.channel_names = channel_names or [str(c) for c in range(values.shape[2])]
+        self.feature_names = checked_names(
+            feature_names, "feature_names", len(self.sizes), "feature "
+        )
+        self.channel_names = checked_names(channel_names, "channel_names", values.shape[2])
 
     @classmethod
     def from_estimator(

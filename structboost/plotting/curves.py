@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 from structboost._typing import Facts
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
+from structboost.validation import shown
 
 
 class ConvergenceDisplay(Described):
@@ -270,6 +271,14 @@ class SparsityPathDisplay(Described):
             ax.legend(frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def checked_names(names: Any, argument: str, n: int, beginning: str = "") -> list[str]:
+    """Return ``n`` names, by default their numbers, or raise ValueError if there are others."""
+    listed = [f"{beginning}{k}" for k in range(n)] if names is None else list(names)
+    if len(listed) != n:
+        raise ValueError(f"{argument} is {shown(names)}; give {n} names.")
+    return listed
 
 
 def check_fitted(

@@ -12,7 +12,7 @@ from structboost._typing import FloatArray
 from structboost.learners.binning import ABOVE_ALL
 from structboost.learners.table import LookupTable
 from structboost.learners.tree_table import Pair, PairTables
-from structboost.plotting.curves import check_fitted, plain
+from structboost.plotting.curves import check_fitted, checked_names, plain
 from structboost.runtime.called_class import Described
 from structboost.runtime.registry import pyplot
 from structboost.tasks.hierarchical import TaxonomyTask
@@ -83,11 +83,10 @@ class ShapeDisplay(Described):
         if slopes is None:
             slopes = np.zeros((form.n_features, len(form.bias)))
         self.form, self._slopes = form, slopes
-        self.feature_names = feature_names or [f"feature {f}" for f in range(form.n_features)]
-        self.channel_names = channel_names or [str(channel) for channel in range(len(form.bias))]
-        for name, n in (("feature_names", form.n_features), ("channel_names", len(form.bias))):
-            if np.shape(getattr(self, name)) != (n,):
-                raise ValueError(f"{name} is {shown(getattr(self, name))}; give {n} names.")
+        self.feature_names = checked_names(
+            feature_names, "feature_names", form.n_features, "feature "
+        )
+        self.channel_names = checked_names(channel_names, "channel_names", len(form.bias))
         self.categories = {f: [*map(str, names)] for f, names in (categories or {}).items()}
 
     @classmethod

@@ -103,7 +103,11 @@ def test_holes_and_categories_are_drawn_beside_the_numbers():
 def test_bars_are_the_mean_sizes_of_contributions():
     frame = pd.DataFrame(X, columns=HOSTILE)
     model = StructBoostClassifier(max_iter=5, random_state=0).fit(frame, Y)
-    values, _ = model.contributions(frame, frame[::5])
+    found = model.contributions(frame, frame[::5])
+    values = found.values
+    named = ContributionsDisplay(found, feature_names=frame.columns).plot()
+    assert {t.get_text() for t in named.ax_.get_yticklabels()} == {*HOSTILE}
+    refused("feature_names .* give 4 names", ContributionsDisplay, found, feature_names=["a"])
     display = ContributionsDisplay.from_estimator(model, frame, frame[::5], features=3)
     drawn = np.array([[bar.get_width() for bar in bars] for bars in display.ax_.containers])
     sizes = np.abs(values).mean(axis=0)
