@@ -101,14 +101,14 @@ class Preparation:
                 weights = slopes.T @ svd(features @ slopes.T, full_matrices=False)[2][0]
                 std = (features @ weights).std()
             fitted.arrays["index"] = weights / (std or 1.0)
-            return fitted, fitted.inputs(inputs)
+            return fitted, _in_single_precision(fitted.inputs(inputs))
         predicted = fitted._predicted(scaled)
         if start == "boosted":
             for others, rows in shuffled_parts(len(costs), _CROSS_FITTED, 0):
                 part = fitted._with_models(start, scaled[others], costs[others])
                 predicted[rows] = part._predicted(scaled[rows])
         fitted.arrays["start"] = np.array([predicted.mean(), predicted.std() or 1.0], np.float64)
-        return fitted, fitted._with_start(scaled, predicted)
+        return fitted, _in_single_precision(fitted._with_start(scaled, predicted))
 
     def task(self, problem: Any, n_items: int | None) -> PredictThenOptimizeTask:
         """Return the task of prepared inputs."""
@@ -300,6 +300,12 @@ def moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     powers = np.frexp(np.abs(rows).max(axis=0))[1]
     scaled = np.ldexp(rows, -powers)
     return np.ldexp(scaled.mean(axis=0), powers), np.ldexp(scaled.std(axis=0), powers)
+
+
+def _in_single_precision(inputs: DecisionInputs) -> DecisionInputs:
+    """Round away last bits that depend on the processor, so that training goes the same way."""
+    tables = inputs.tables.items()
+    return DecisionInputs(**{kind: np.float64(table.astype(np.float32)) for kind, table in tables})
 
 
 def _rows(table: FloatArray) -> FloatArray:

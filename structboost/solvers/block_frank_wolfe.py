@@ -32,9 +32,8 @@ from structboost.contract.parts import starts_of
 from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import check_memory
 from structboost.solvers.linear_scores import FoundOutputs, Scores
+from structboost.solvers.proximal_step import ORDERED, inner_product
 
-# Lets dot products use vector registers; the order of additions is fixed when the code is compiled.
-_FASTMATH = {"reassoc", "contract", "nsz"}
 # A block is solved to this fraction of its violation, in at most so many steps.
 _BLOCK_ACCURACY = 0.1
 _MAX_BLOCK_STEPS = 50
@@ -141,30 +140,13 @@ def gather_entries(
     return n
 
 
-# Slices let the compiler use vector registers where sums of indices do not.
-@compiled(fastmath=_FASTMATH)
-def _dot(values: FloatArray, others: FloatArray) -> float:
-    total = 0.0
-    for f in range(len(values)):
-        total += values[f] * others[f]
-    return total
-
-
-@compiled(fastmath=_FASTMATH)
-def _bounded_dot(values: FloatArray, sums: FloatArray) -> float:
-    total = 0.0
-    for f in range(len(values)):
-        total += values[f] * (sums[f] if sums[f] > 0.0 else 0.0)
-    return total
-
-
-@compiled(fastmath=_FASTMATH)
+@compiled
 def _add_times(step: float, values: FloatArray, sums: FloatArray) -> None:
     for f in range(len(values)):
         sums[f] += step * values[f]
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled
 def _score_support(
     cuts: Cuts, i: int, features: Features, sums: FloatArray, scores: FloatArray, has_bounds: bool
 ) -> None:
@@ -173,18 +155,15 @@ def _score_support(
     for s in range(cuts.first_support[i], cuts.first_support[i + 1]):
         x = cuts.support_feature[s]
         w = cuts.support_weight[s]
+        n = cuts.support_length[s]
         bounded = has_bounds and cuts.support_bounded[s]
         total = 0.0
-        if cuts.support_is_sparse[s]:
-            for f in range(x, x + cuts.support_length[s]):
-                weight = sums[w + indices[f]]
-                total += values[f] * (max(weight, 0.0) if bounded else weight)
-        elif bounded:
-            n = cuts.support_length[s]
-            total = _bounded_dot(values[x : x + n], sums[w : w + n])
+        if cuts.support_is_sparse[s] or bounded:
+            for f in range(n):
+                weight = sums[w + (indices[x + f] if cuts.support_is_sparse[s] else f)]
+                total += values[x + f] * (max(weight, 0.0) if bounded else weight)
         else:
-            for f in range(cuts.support_length[s]):
-                total += values[x + f] * sums[w + f]
+            total = inner_product(n, values[x : x + n], sums[w : w + n], ORDERED)
         scores[cuts.support_score[s]] = total
 
 
@@ -294,7 +273,7 @@ def _has_few_pairs(cuts: Cuts, i: int, n_new: int) -> bool:
     return bool(left > 0)
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled
 def _products_by_scores(
     cuts: Cuts, i: int, old: IntArray, values: AnyArray, places: IntArray, products: FloatArray
 ) -> None:
@@ -317,8 +296,8 @@ def _products_by_scores(
             t = order[b]
             of_scores[a, b] = of_scores[b, a] = 0.0
             if weight[s] == weight[t]:
-                of_s = values[feature[s] : feature[s] + length[s]]
-                total = _dot(of_s, values[feature[t] : feature[t] + length[s]])
+                of_s, of_t = values[feature[s] :], values[feature[t] :]
+                total = inner_product(length[s], of_s, of_t, ORDERED)
                 of_scores[a, b] = total
                 of_scores[b, a] = total
     one_cut = np.empty(n)

@@ -13,6 +13,7 @@ from structboost._typing import AnyArray, BoolArray, FloatArray, IntArray, KindI
 from structboost.contract.parts import Kinds, StackedParts, starts_of
 from structboost.contract.separation import Separation
 from structboost.errors import TaskError
+from structboost.solvers.proximal_step import ORDERED, inner_products
 
 
 class KindLayout(NamedTuple):
@@ -141,8 +142,13 @@ class LinearScores(Scores):
                 out[:] = self._matrices[a.kind] @ np.ascontiguousarray(self.matrix(weights, a))
             else:
                 end = a.first_feature + a.n_rows * a.n_columns
-                values = self.features[0][a.first_feature : end].reshape(a.n_rows, a.n_columns)
-                np.matmul(values, self.matrix(weights, a), out=out)
+                values = self.features[0][a.first_feature : end]
+                # A library of matrix products sums in an order that the processor decides, and then
+                # steps end elsewhere within the gap (docs/decisions.md).
+                inner_products(
+                    a.n_rows, a.n_channels, a.n_columns, values,
+                    weights[a.first_weight :], out.reshape(-1), ORDERED,
+                )  # fmt: skip
         return flat, StackedParts(rows, self.offsets)
 
     @staticmethod

@@ -487,3 +487,12 @@ def test_spared_solves_end_where_the_trainer_gives_up():
     assert last["certified"]
     assert last["gap"] > 0.01
     assert last["exact_solves"] <= 3 * len(x)
+
+
+@pytest.mark.parametrize("start", ["least_squares", "index"])
+def test_a_start_has_no_last_bits_that_processors_decide(start):
+    x, costs = travel(40)
+    _, prepared = Preparation.fit(DecisionInputs(instance=x), costs, start)
+    _, others = Preparation.fit(DecisionInputs(instance=x), costs * (1 + 1e-15), start)
+    for kind, table in prepared.tables.items():
+        assert_array_equal(table, others.tables[kind])
