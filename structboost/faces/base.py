@@ -264,8 +264,6 @@ _IN_WORDS = {
     "learning_rate_": "learning rate", "max_features_": "max_features", "max_depth_": "depth",
     "category_penalty_": "category_penalty", "outside_offset_": "outside_offset",
 }  # fmt: skip
-# Value of ``early_stopping`` in a fit that has held-out examples of the user.
-EVAL_SET = "eval_set"
 # Parameters of the trainer that are those of an estimator, or of its objective.
 _OF_TRAINER = (
     "C", "tol", "max_rounds", "exact", "pricing", "columns_per_channel", "spread",
@@ -485,10 +483,20 @@ class BoostedFace(BaseEstimator):
         check_is_fitted(self)
         return self.model_.feature_importances()
 
-    def _check_parameters(self) -> None:
-        """Raise if a parameter is out of its range, before any work is done."""
-        if self.early_stopping:
+    def _check_held_parameters(self, eval_set: Any, recipe: Recipe) -> None:
+        """Raise if the fit does not read held-out examples of the user, or a parameter of these."""
+        if eval_set is not None and recipe.linear is not None and not recipe.chooses_C:
+            raise ValueError(
+                "eval_set is set, and one linear function has no rounds that it could end; "
+                "leave it out, or write C='auto', which it then chooses."
+            )
+        if self.early_stopping or eval_set is not None:
             return
+        if self.scoring is not None and not recipe.chooses_C:
+            raise ValueError(
+                f"scoring is {shown(self.scoring)}, and nothing is chosen by it; set "
+                "early_stopping=True, or C='auto' with an objective that reads C, such as 'hinge'."
+            )
         for name in ("validation_fraction", "n_iter_no_change"):
             if is_same(value := getattr(self, name), getattr(type(self), name)):
                 continue
@@ -530,7 +538,6 @@ class BoostedFace(BaseEstimator):
         ``prices(task)`` makes the pricing rule of a run, and weak learners may be ``are_shared`` by
         all classes.
         """
-        self._check_parameters()
         return Recipe(
             type(self).__name__,
             self.weak_learner,

@@ -18,7 +18,7 @@ from sklearn.utils.validation import column_or_1d
 
 from structboost._typing import AnyArray, FloatArray, override
 from structboost.contract.task import Task
-from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts, saved_link
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts, saved_link
 from structboost.faces.columns import Columns
 from structboost.faces.labels import (
     check_lengths,
@@ -122,11 +122,10 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         seed = 0
         if self._random_codes:
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        if eval_set is not None:
-            self.__dict__["early_stopping"] = EVAL_SET
         recipe = self._recipe(seed)
+        self._check_held_parameters(eval_set, recipe)
         if isinstance(X, BinnedTable) or hasattr(X, "__dask_graph__"):
-            problem, classes = self._problem_in_place(recipe, X, y, sample_weight)
+            problem, classes = self._problem_in_place(recipe, X, y, sample_weight, eval_set)
             keep_columns(self, Columns(int(X.shape[1])))
         else:
             y = label_vector(y)
@@ -204,7 +203,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
             )
 
     def _problem_in_place(
-        self, recipe: Recipe, X: Any, y: Any, sample_weight: Any
+        self, recipe: Recipe, X: Any, y: Any, sample_weight: Any, eval_set: Any
     ) -> tuple[Problem, AnyArray]:
         """Return the problem of a table on disk or of a Dask collection, and the classes."""
         if recipe.choices and not recipe.choices.in_place:
@@ -212,7 +211,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
                 f"X is a {type(X).__name__}, on which objective={recipe.objective!r} cannot be "
                 "trained; write objective='hinge', and give the C of a fit of some of the rows."
             )
-        if self.early_stopping or self.class_weight is not None:
+        if self.early_stopping or eval_set is not None or self.class_weight is not None:
             raise ValueError(
                 "early_stopping, eval_set and class_weight are not supported if X is a "
                 f"{type(X).__name__}; leave them out, and give sample_weight."

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.parts import StackedParts
 from structboost.errors import warn_user
-from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import (
     FORMS,
     check_lengths,
@@ -151,9 +151,8 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         ValueError
             If an argument is out of its range.
         """
-        if eval_set is not None:
-            self.__dict__["early_stopping"] = EVAL_SET
         recipe = self._recipe()
+        self._check_held_parameters(eval_set, recipe)
         # scikit-learn raises an error if there is no y.
         checked_y = None if y is None else "no_validation"
         X, _, recipe = self._read(X, checked_y, recipe)

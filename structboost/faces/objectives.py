@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from structboost.contract.task import Task
-from structboost.faces.base import EVAL_SET, BoostedFace, trainer_settings
+from structboost.faces.base import BoostedFace, trainer_settings
 from structboost.faces.recipe import Recipe
 from structboost.faces.stage_wise import StageWise
 from structboost.learners.pricing import PricingRule
@@ -152,25 +152,12 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
     objective, changed = objective_of(face), {}
     learners = face.weak_learner if weak_learner is None else weak_learner
     unread = objective.unread(learners)
-    is_chosen = is_same(getattr(objective, "C", None), AUTO) and "C" not in unread
     if objective.fits_linear_function(learners):
         values = {name: getattr(face, name) for name in _OF_BOOSTING}
-        if is_same(face.early_stopping, EVAL_SET):
-            del values["early_stopping"]
-            if not is_chosen:
-                raise ValueError(
-                    "eval_set is set, and one linear function has no rounds that it could end; "
-                    "leave it out, or write C='auto', which it then chooses."
-                )
         changed = {of: v for of, v in values.items() if not is_same(v, getattr(type(face), of))}
     changed |= {name: value for name, value in objective.changed().items() if name in unread}
     for name, value in changed.items():
         _refuse(face, objective, name, value)
-    if face.scoring is not None and not is_chosen and not face.early_stopping:
-        raise ValueError(
-            f"scoring is {shown(face.scoring)}, and nothing is chosen by it; set "
-            "early_stopping=True, or C='auto' with an objective that reads C, such as 'hinge'."
-        )
     check_parameters(objective, objective.get_params(deep=False))
     formulation = getattr(objective, "formulation", AUTO)
     if formulation not in _PROGRAMS:
@@ -183,7 +170,6 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
             f"weak_learner is {shown(learners)}, and objective='svm' fits one linear function; "
             "leave weak_learner out, or write objective='hinge' to boost weak learners."
         )
-    face._check_parameters()
     return objective
 
 
@@ -219,11 +205,9 @@ def recipe_of(
     steps: NewtonSteps,
     *,
     weak_learner: WeakLearners | None = None,
-    families: Any = None,
     pricing: Callable[[Task], str | PricingRule] | None = None,
     times_the_best: int | None = None,
     tries_long_steps: bool = False,
-    linear: Mapping[str, Any] | None = None,
 ) -> Recipe:
     """Return the fit that the parameters of an estimator describe.
 
@@ -236,12 +220,10 @@ def recipe_of(
         The formulation of its stage-wise objective, with the default fraction of a step.
     weak_learner : str, callable, list or dict, optional
         What the parameter stands for.
-    families, pricing, times_the_best
+    pricing, times_the_best
         As in :class:`structboost.faces.recipe.Recipe`.
     tries_long_steps : bool
         As in :class:`structboost.faces.stage_wise.StageWise`.
-    linear : dict, optional
-        Further parameters of a :class:`structboost.linear.linear_trainer.LinearTrainer`.
     """
     values = objective.get_params(deep=False)
     learners = named_learners(face, objective) if weak_learner is None else weak_learner
@@ -256,8 +238,6 @@ def recipe_of(
         minimised = _with_rate(steps, values["learning_rate"])
     settings = trainer_settings(face, objective)
     settings["max_rounds"] = _MOST_ROUNDS if is_default else face.max_iter
-    if face.early_stopping:
-        settings["spread"] = 0.0
     settings.setdefault("C", AUTO)
     if is_same(settings["C"], AUTO) and isinstance(minimised, Formulation):
         if not minimised.can_choose_C and minimised.takes_infinite_C:
@@ -268,7 +248,6 @@ def recipe_of(
         of_linear = {name: settings[name] for name in names}
         of_linear["max_epochs"] = settings["max_rounds"]
         of_linear["loss"] = objective.linear_loss
-        of_linear |= dict(linear or {})
     elif objective.is_stage_wise:
         choices = StageWise(
             {
@@ -291,7 +270,6 @@ def recipe_of(
         name,
         face.n_iter_no_change,
         pricing=pricing,
-        families=families,
         times_the_best=times_the_best,
         is_default_end=is_default,
         linear=of_linear,

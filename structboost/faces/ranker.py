@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 from structboost._typing import AnyArray, FloatArray, IntArray, override
 from structboost.contract.task import Task
 from structboost.errors import TaskError, on_example, warn_user
-from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import check_lengths, label_vector
 from structboost.faces.objectives import (
     HINGE,
@@ -150,9 +150,8 @@ class StructBoostRanker(TableFace):
         SolverError
             If a restricted master cannot be solved.
         """
-        if eval_set is not None:
-            self.__dict__["early_stopping"] = EVAL_SET
         recipe = self._recipe()
+        self._check_held_parameters(eval_set, recipe)
         y = label_vector(y, wanted="a finite number")
         check_relevance(y)
         X, y, recipe = self._read(X, y, recipe, y_numeric=True)

@@ -323,6 +323,11 @@ class Recipe:
     choices: Choices | None = None
     task: Callable[[AnyArray], Task] | None = None
 
+    @property
+    def chooses_C(self) -> bool:
+        """Whether C is chosen on held-out examples."""
+        return is_text(self.settings.get("C"), AUTO)
+
     def of_table(self, directions: tuple[int, ...] | None, categorical: tuple[int, ...]) -> Recipe:
         """Return the fit of a table whose columns have directions, or are split by sets."""
         if self.linear is not None and directions is not None:
@@ -359,19 +364,20 @@ class Recipe:
             return self.choices.train(self, problem)
         examples, held = problem.examples, problem.held
         callbacks = checked_callbacks(self.settings["callbacks"])
-        stopping = None
+        stopping, spread = None, self.settings.get("spread", 0.0)
         if held is not None and self.linear is None:
             stopping = EarlyStopping(
                 held.X, held.Y, self.patience, problem.score, sample_weight=held.weights
             )
             callbacks.append(stopping)
-        trainer = self.trainer(problem.task, callbacks=callbacks)
+            spread = 0.0
+        trainer = self.trainer(problem.task, callbacks=callbacks, spread=spread)
         about = f"objective={self.objective!r}" if self.objective else self.face
         about += f" with weak_learner={shown(self.weak_learner)}"
         n_jobs, engine = self.settings["n_jobs"], self.settings["engine"]
         warn_of_idle_jobs(n_jobs, engine, about, shares_work=trainer._shares_work)
-        chooses_C, folds = is_text(trainer.C, AUTO), None
-        chooses = chooses_C or getattr(trainer, "on_held_out", None) is not None
+        folds = None
+        chooses = self.chooses_C or getattr(trainer, "on_held_out", None) is not None
         if chooses and is_in_memory(examples.X):
             # The same held-out part chooses C and the round.
             folds = (
@@ -383,10 +389,10 @@ class Recipe:
             examples.X, examples.Y, sample_weight=examples.weights, folds=folds, score=problem.score
         )
         fitted = self._kept(trainer, Fitted.of(trainer))
-        if folds is not None and chooses_C:
+        if folds is not None and self.chooses_C:
             fitted.chosen |= {"C_path_": trainer.C_path_, "C_path_end_": trainer.C_path_end_}
         # After Ctrl-C during the choice of C, there are no rounds to evaluate.
-        is_watched = not (trainer.interrupted_ and chooses_C)
+        is_watched = not (trainer.interrupted_ and self.chooses_C)
         if stopping is not None and is_watched:
             callbacks.remove(stopping)
             fitted = self._best_round(problem, trainer, fitted, stopping, callbacks)
@@ -441,7 +447,7 @@ class Recipe:
         if whole is not None and by_rounds and not trainer.interrupted_:
             n_rounds = stopping.best_stage + 1
             refit = self.trainer(
-                problem.task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None
+                problem.task, callbacks=callbacks, max_rounds=n_rounds, checkpoint=None, spread=0.0
             )
             refit._objective = f"{self.objective} on all examples"
             ending = "interrupted"

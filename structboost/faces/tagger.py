@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from structboost._typing import FloatArray, IntArray, override
 from structboost.errors import warn_user
-from structboost.faces.base import EVAL_SET, estimator, facts_of_fit, fit_of_facts
+from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
     HINGE,
@@ -20,11 +21,9 @@ from structboost.faces.objectives import (
     Objectives,
     checked_objective,
     checked_parameters,
-    named_learners,
-    objective_of,
     recipe_of,
 )
-from structboost.faces.recipe import Examples, Problem
+from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tag_prediction import (
     TagPrediction,
     chosen_offset,
@@ -42,12 +41,9 @@ from structboost.faces.tokens import (
 )
 from structboost.files.archive import DamagedFileError, finite_number
 from structboost.learners.feature import ActiveFeatureFamily
-from structboost.learners.registry import WeakLearners
 from structboost.linear.chain import chain_problem
 from structboost.linear.linear_trainer import HeldScores
-from structboost.objectives.base import Formulation
 from structboost.objectives.stage_wise import StageWiseRandomField
-from structboost.objectives.values import LogLoss, Objective
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
@@ -192,14 +188,13 @@ class StructBoostTagger(TagPrediction):
         ConstantPredictionWarning
             If ``y`` has one tag, which the model then always predicts.
         """
-        if eval_set is not None:
-            self.__dict__["early_stopping"] = EVAL_SET
         checked_objective(self)
         reader = TokenReader()
         rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
-        objective, learners = self._read_parameters(reader)
-        is_linear = objective.fits_linear_function(learners)
-        is_likelihood = objective.name == LOG_LOSS
+        recipe = self._recipe(is_active=reader.is_active)
+        self._check_held_parameters(eval_set, recipe)
+        chooses_C, is_likelihood = recipe.chooses_C, recipe.objective == LOG_LOSS
+        is_linear_likelihood = is_likelihood and recipe.linear is not None
         classes, tags = tag_indices(y, _lengths(rows))
         scheme = scheme_of_tags(self.scheme, classes, tags)
         forbidden = forbidden_indices(self.forbidden, classes)
@@ -213,9 +208,8 @@ class StructBoostTagger(TagPrediction):
         check_allowed(tags, forbidden, classes)
         weights = checked_weights(sample_weight, len(rows))
         of_groups = None if groups is None else group_indices(groups, "groups", len(rows))
-        chooses_C = _chooses_C(self, objective, reader.is_active)
         offset = given_offset(self.outside_offset, classes)
-        chooses_offset = offset is None and is_linear and is_likelihood
+        chooses_offset = offset is None and is_linear_likelihood
         draws = eval_set is None and (chooses_C or chooses_offset or self.early_stopping)
         if groups is not None and not draws:
             raise ValueError(
@@ -265,9 +259,7 @@ class StructBoostTagger(TagPrediction):
             task = ChainTask(1, forbidden=forbidden)
             width = {"token": int(reader.n_features or 0), "step": 1}
             of_model |= _reader_attributes(reader)
-            is_formulation = isinstance(self.objective, Formulation)
-            name = shown(self.objective) if is_formulation else objective.name
-            self._keep_constant(task, width, name, **of_model)
+            self._keep_constant(task, width, recipe.objective, **of_model)
             return self
         offsets: list[float] = []
 
@@ -286,8 +278,8 @@ class StructBoostTagger(TagPrediction):
                 _folds,
                 random_state=self.random_state,
                 n_tags=len(classes),
-                is_likelihood=is_linear and is_likelihood,
-                chooses_C=is_same(getattr(objective, "C", AUTO), AUTO),
+                is_likelihood=is_linear_likelihood,
+                chooses_C=chooses_C,
             ),
             of_held,
             Examples(*pieces(everything)) if held else examples,
@@ -296,41 +288,33 @@ class StructBoostTagger(TagPrediction):
             ),
             int(reader.n_features or 0),
         )
-        recipe = recipe_of(
-            self,
-            objective,
-            StageWiseRandomField(),
-            weak_learner=learners,
-            families=_families(objective, learners, task, is_active=reader.is_active),
-            times_the_best=_TIMES_THE_BEST,
-            linear=self._linear_settings(
-                objective, reader, choose_offset if chooses_offset else None
-            ),
-        )
-        fitted = recipe.train(problem)
+        linear: dict[str, Any] = {"active": ["token"] if reader.is_active else ()}
+        if is_likelihood:
+            linear["on_held_out"] = choose_offset if chooses_offset else None
+            if reader.is_active:
+                linear["problem"] = chain_problem
+        fitted = replace(
+            recipe,
+            families=_families(recipe, task, is_active=reader.is_active),
+            linear=recipe.linear and {**recipe.linear, **linear},
+        ).train(problem)
         if offsets:
             of_model["outside_offset_"] = offsets[-1]
         self._keep(task, fitted, **of_model, **_reader_attributes(reader))
         return self
 
-    def _read_parameters(self, reader: TokenReader) -> tuple[Objective, WeakLearners]:
-        """Return the objective, whose parameters suit the tokens, and the weak learners."""
-        is_open = is_same(self.weak_learner, AUTO) and reader.is_active
+    def _recipe(self, *, is_active: bool) -> Recipe:
+        """Return the fit that the parameters describe, of active features or of others."""
+        is_open = is_same(self.weak_learner, AUTO) and is_active
         takes_linear = is_open and checked_objective(self).name == LOG_LOSS
-        objective = checked_parameters(self, "linear" if takes_linear else None)
-        learners = "linear" if takes_linear else named_learners(self, objective)
-        return objective, learners
-
-    def _linear_settings(
-        self, objective: Objective, reader: TokenReader, choose_offset: Any
-    ) -> dict[str, Any]:
-        """Return further parameters of the trainer of one linear function."""
-        settings: dict[str, Any] = {"active": ["token"] if reader.is_active else ()}
-        if not isinstance(objective, LogLoss):
-            return settings
-        if reader.is_active:
-            settings["problem"] = chain_problem
-        return settings | {"on_held_out": choose_offset}
+        learners: Any = "linear" if takes_linear else None
+        return recipe_of(
+            self,
+            checked_parameters(self, learners),
+            StageWiseRandomField(),
+            weak_learner=learners,
+            times_the_best=_TIMES_THE_BEST,
+        )
 
     @override
     def _facts(self) -> dict[str, Any]:
@@ -374,7 +358,7 @@ class StructBoostTagger(TagPrediction):
     def _holds_out(self) -> bool:
         """Whether a fit of dicts with names holds sequences out."""
         is_active = _takes_active(self.weak_learner)
-        return bool(self.early_stopping) or _chooses_C(self, objective_of(self), is_active)
+        return bool(self.early_stopping) or self._recipe(is_active=is_active).chooses_C
 
     @property
     @override
@@ -404,18 +388,12 @@ def _takes_active(weak_learner: Any) -> bool:
     return isinstance(weak_learner, str) and weak_learner in (AUTO, "stump", "linear")
 
 
-def _chooses_C(face: StructBoostTagger, objective: Objective, is_active: bool) -> bool:
-    """Whether C is chosen on held-out sequences, of active features or of others."""
-    is_linear = is_active and is_same(face.weak_learner, AUTO) and objective.name == LOG_LOSS
-    unread = objective.unread("linear" if is_linear else face.weak_learner)
-    return is_same(getattr(objective, "C", None), AUTO) and "C" not in unread
-
-
-def _families(objective: Objective, learners: Any, task: ChainTask, *, is_active: bool) -> Any:
+def _families(recipe: Recipe, task: ChainTask, *, is_active: bool) -> Any:
     """Return the weak learners of each kind of parts, or None if they are those of the user."""
+    learners = recipe.weak_learner
     if is_active:
         return {kind: learners if kind == "vector" else ActiveFeatureFamily for kind in task.kinds}
-    if isinstance(objective, LogLoss) and not isinstance(learners, Mapping):
+    if recipe.objective == LOG_LOSS and not isinstance(learners, Mapping):
         # Pairs of tags have one constant feature, on which trees are constants, too.
         return {"token": learners, "step": "stump"}
     return None
