@@ -152,6 +152,8 @@ def add_shapley_values(
     node, bit, player = np.zeros((3, n_levels), np.int64)
     side = np.zeros(n_levels, np.bool_)
     for leaf in range(n_nodes + 1):
+        if not values[:, leaf].any():
+            continue
         k, n_players = leaf + n_nodes, 0
         for step in range(n_levels):
             parent = (k - 1) // 2
@@ -166,23 +168,28 @@ def add_shapley_values(
         counts = np.zeros(every + 1)
         for b in range(len(is_left_there)):
             counts[_leading(is_left_there[b], node, side, bit, every)] += 1.0 / len(is_left_there)
+        in_background = np.flatnonzero(counts)
+        is_known, changes = np.zeros(every + 1, np.bool_), np.empty((every + 1, n_players))
         for i in range(len(is_left)):
             here = _leading(is_left[i], node, side, bit, every)
-            for there in range(every + 1):
-                if counts[there] == 0.0 or here | there != every or here == there:
-                    continue
-                n_here = n_there = 0
-                for p in range(n_players):
-                    n_here += (here & ~there) >> p & 1
-                    n_there += (there & ~here) >> p & 1
-                for p in range(n_players):
-                    change = 0.0
-                    if (here & ~there) >> p & 1:
-                        change = counts[there] * orders[n_here - 1, n_there]
-                    elif (there & ~here) >> p & 1:
-                        change = -counts[there] * orders[n_here, n_there - 1]
-                    for term in range(len(channels)):
-                        out[i, player[p], channels[term]] += change * values[term, leaf]
+            change = changes[here]
+            if not is_known[here]:
+                is_known[here], change[:] = True, 0.0
+                for there in in_background:
+                    if here | there != every:
+                        continue
+                    n_here = n_there = 0
+                    for p in range(n_players):
+                        n_here += int((here & ~there) >> p & 1)
+                        n_there += int((there & ~here) >> p & 1)
+                    for p in range(n_players):
+                        if (here & ~there) >> p & 1:
+                            change[p] += counts[there] * orders[n_here - 1, n_there]
+                        elif (there & ~here) >> p & 1:
+                            change[p] -= counts[there] * orders[n_here, n_there - 1]
+            for p in range(n_players):
+                for term in range(len(channels) if change[p] else 0):
+                    out[i, player[p], channels[term]] += change[p] * values[term, leaf]
 
 
 @compiled(no_cpython_wrapper=True)

@@ -35,6 +35,7 @@ MODELS = {
     "features": (ShareBoostClassifier(max_rounds=3), Y),
     "pairs": (StructBoostClassifier(weak_learner="pair_tree", **QUICK), Y),
     "trees": (StructBoostClassifier(max_iter=5), Y),
+    "deep trees": (StructBoostClassifier(max_iter=2, max_depth=12), Y),
     "trees, ranked": (StructBoostRanker(max_iter=5), Y),
     "stumps and trees": (StructBoostClassifier(weak_learner=["stump", "tree"], **QUICK), Y),
     "categories": (StructBoostClassifier(max_iter=5, categorical_features=[0, 3]), Y),
@@ -42,7 +43,7 @@ MODELS = {
     "linear": (StructuredSVMClassifier(tol=0.2), Y),
     "linear, two classes": (StructuredSVMClassifier(tol=0.2), Y == 1),
 }
-OF_TREES = {"trees", "trees, ranked", "stumps and trees", "categories"}
+OF_TREES = {"trees", "deep trees", "trees, ranked", "stumps and trees", "categories"}
 
 
 def shapley_values(decide, x, background):

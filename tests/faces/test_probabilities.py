@@ -18,8 +18,6 @@ from structboost import (
     ShareBoostClassifier,
     StructBoostClassifier,
 )
-from structboost.faces.base import saved_link
-from structboost.files import DamagedFileError
 from structboost.learners import StumpFamily
 from structboost.learners.pricing import BestChannel
 from structboost.objectives import Exponential, Logistic, NormBounded, StageWise
@@ -100,9 +98,3 @@ def test_a_hinge_of_plug_ins_has_no_probabilities_after_a_file(own, reloaded):
     model = StructBoostClassifier("hinge", max_iter=5, **own).fit(X, y)
     assert not hasattr(model, "predict_proba")
     assert not hasattr(reloaded(model), "predict_proba")
-
-
-def test_a_damaged_link_is_refused():
-    for numbers in ([1.0], [1.0, "a"], [np.inf, 0.0], {}):
-        with pytest.raises(DamagedFileError, match="its link to probabilities"):
-            saved_link(numbers)

@@ -21,8 +21,6 @@ from structboost import (
 from structboost.decisions import Choose
 from structboost.errors import ModelFileError
 from structboost.faces.base import plain_parameters, restored_parameters
-from structboost.faces.columns import Columns
-from structboost.files.archive import DamagedFileError
 from tests.helpers.refusals import refused
 from tests.helpers.travel import ROUTES, travel
 
@@ -116,12 +114,6 @@ def test_arrays_and_sets_are_lists_in_files_and_objects_are_left_out():
 @pytest.mark.parametrize("value", [{"tuple": 3}, {"dict": 3}, {}, {"dict": [], "tuple": []}])
 def test_damaged_parameters_are_refused(value):
     refused("a parameter is ", restored_parameters, {"value": [value]})
-
-
-def test_columns_of_a_model_of_another_width_are_damaged():
-    assert Columns.from_plain(Columns(3).to_plain(), 3) == Columns(3)
-    with pytest.raises(DamagedFileError):
-        Columns.from_plain(Columns(3).to_plain(), 4)
 
 
 @pytest.mark.slow

@@ -128,6 +128,13 @@ CRAFTED = {
         header_of("<U100000000", "metadata", "classes_dtype"),
         lambda header, arrays: header["metadata"].pop("parameters"),
     ],
+    "default classifier": [
+        header_of([1.0], "metadata", "link"),
+        header_of([1.0, "a"], "metadata", "link"),
+        header_of([np.inf, 0.0], "metadata", "link"),
+        header_of({}, "metadata", "link"),
+        header_of(9, "kinds", "x", "n_features"),
+    ],
     "features": [array_of("x/learners/scale", 0)],
     "svm": [
         array_of("x/learners/coefficients", np.nan),
