@@ -627,8 +627,10 @@ def facts_of_fit(face: BoostedFace) -> dict[str, Any]:
     return facts
 
 
-def fit_of_facts(model: Ensemble, facts: Mapping[str, Any]) -> Fitted:
-    """Return the fit of a model, from the facts of its file, which may be damaged."""
+def fit_of_facts(model: Ensemble, facts: Mapping[str, Any], task: Task) -> Fitted:
+    """Return the fit of the model of a task, from the facts of its file, which may be damaged."""
+    if dict(task.kinds) != dict(model.kinds):
+        raise DamagedFileError("its model is of other outputs")
     chosen = {name: of for name, of in dict(facts.get("chosen", {})).items() if name in _CHOSEN}
     if "objective_name" in facts:
         chosen["minimised_"] = str(facts["objective_name"])

@@ -415,9 +415,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
         self.classes_ = saved_classes(facts)
         task = self._saved_task(facts)
         restore_columns(self, facts)
-        self._keep(task, fit_of_facts(self.model_, facts))
-        if dict(self.task_.kinds) != dict(self.model_.kinds):
-            raise DamagedFileError("its model is of other classes")
+        self._keep(task, fit_of_facts(self.model_, facts, task))
         if "link" in facts:
             self.link_ = saved_link(facts["link"])
         if "tree" in facts and self.taxonomy is None:

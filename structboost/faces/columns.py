@@ -409,11 +409,14 @@ class Columns:
         DamagedFileError if the values do not belong together.
         """
         encoding, labels = values["encoding"], values["labels"]
+        width = whole_number(values["n_features"], "number of features", 1)
         columns = cls(
-            whole_number(values["n_features"], "number of features", 1),
+            width,
             labels,
             {
-                int(f): [RareCategories(v) if isinstance(v, list) else v for v in listed]
+                whole_number(f, "index of a column", high=width - 1): [
+                    RareCategories(v) if isinstance(v, list) else v for v in listed
+                ]
                 for f, listed in values["categories"]
             },
             None if encoding is None else ColumnEncoding.from_plain(encoding),

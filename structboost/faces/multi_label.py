@@ -37,7 +37,6 @@ from structboost.faces.objectives import (
 )
 from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tables import TableFace, read_as_training, restore_columns
-from structboost.files.archive import DamagedFileError
 from structboost.objectives.base import formulation_of
 from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
@@ -386,10 +385,8 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         labels = classes.tolist()
         if edges is not None and self.hierarchy is None:
             self.hierarchy = [(labels[a], labels[b]) for a, b in edges]
-        if dict(task.kinds) != dict(self.model_.kinds):
-            raise DamagedFileError("its model is of other labels")
         restore_columns(self, facts)
-        fitted = fit_of_facts(self.model_, facts)
+        fitted = fit_of_facts(self.model_, facts, task)
         self._keep(task, fitted, classes_=classes)
 
     def _task(self, classes: AnyArray, sets: Any, edges: Any, *, pairs: bool) -> MultiLabelTask:

@@ -307,7 +307,8 @@ class StructBoostRanker(TableFace):
 
     def _restore(self, facts: Mapping[str, Any]) -> None:
         restore_columns(self, facts)
-        self._keep(RankingTask(self.loss), fit_of_facts(self.model_, facts))
+        task = RankingTask(self.loss)
+        self._keep(task, fit_of_facts(self.model_, facts, task))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

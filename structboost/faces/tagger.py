@@ -328,7 +328,8 @@ class StructBoostTagger(TagPrediction):
         classes = saved_classes(facts)
         reader = TokenReader.from_plain(facts["reader"])
         width = int(reader.n_features or 0)
-        if not reader.is_active and width != self.model_.members["token"].n_features:
+        widths = {kind: member.n_features for kind, member in self.model_.members.items()}
+        if widths["step"] != 1 or (not reader.is_active and width != widths["token"]):
             raise DamagedFileError(f"its tokens have {width} features")
         scheme = facts["scheme"]
         scheme = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
@@ -338,11 +339,9 @@ class StructBoostTagger(TagPrediction):
             vectors=len(reader.vector_columns) > 0,
             forbidden=forbidden + forbidden_indices(pairs_of_scheme(scheme, classes), classes),
         )
-        if dict(task.kinds) != dict(self.model_.kinds):
-            raise DamagedFileError("its model is of other tags")
         self._keep(
             task,
-            fit_of_facts(self.model_, facts),
+            fit_of_facts(self.model_, facts, task),
             classes_=classes,
             scheme_=scheme,
             outside_offset_=finite_number(facts["outside_offset"], "offset of O"),

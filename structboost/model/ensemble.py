@@ -398,8 +398,9 @@ class Ensemble:
                 n_features=entry["n_features"],
                 **terms,
             )
-            # Learners that do not fit together raise here, not at the first prediction.
-            members[kind].learners.responses(np.zeros((1, entry["n_features"])))
+            # Learners that do not fit together raise here, not at the first prediction.  No rows
+            # take no memory, whatever width the header claims.
+            members[kind].learners.responses(np.zeros((0, entry["n_features"])))
         return cls(kinds, members, arrays["weights"], arrays["stages"], header["metadata"])
 
     def _kind(self, kind: str | None) -> str:

@@ -122,7 +122,6 @@ CRAFTED = {
     "stumps": [
         array_of("x/channels", 3),
         array_of("x/columns", -1),
-        header_of(10**12, "kinds", "x", "n_channels"),
         header_of("none", "kinds", "x", "family"),
         header_of([0, 1], "metadata", "classes"),
         header_of("<U100000000", "metadata", "classes_dtype"),
