@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
@@ -349,17 +350,16 @@ class StructuredSVM(Trainer):
         ValueError, TypeError, TaskError
             As :meth:`fit` does.
         """
-        table = X
-        X, Y, example_weights = checked_set(X, Y, sample_weight)
+        first = unfitted_copy(self)
+        X, Y, example_weights = checked_set(first._training_inputs(X), Y, sample_weight)
         self._check_parameters(C=1.0)
         problem: HingeProblem | None = None
         values: Iterable[Any] = iterated_Cs(Cs, checked_positive)
         if isinstance(Cs, Sized):
             values = list(values)
         for C in values:
-            svm = unfitted_copy(self)
+            svm = copy(first)
             svm.C = C
-            svm._training_inputs(table)
             began = time.perf_counter()
             with deferred_interrupts(), one_blas_thread():
                 problem = problem or svm._problem(X, Y, example_weights, self.tol)

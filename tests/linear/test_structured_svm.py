@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from pandas import DataFrame
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -131,6 +132,16 @@ def test_fits_and_paths_have_the_certified_optimum_of_an_independent_solver(name
         assert fitted.objective_ == pytest.approx(primal_of(flat(fitted.w_), rows, C), rel=1e-9)
     assert svm.C == 7.0
     assert not hasattr(svm, "w_")
+
+
+def test_a_path_reads_a_frame_once_and_each_model_has_its_columns(monkeypatch):
+    conversions, convert = [], DataFrame.to_numpy
+    monkeypatch.setattr(
+        DataFrame, "to_numpy", lambda of, **how: conversions.append(of) or convert(of, **how)
+    )
+    path = StructuredSVM(MulticlassTask(2)).path(DataFrame({"a": [0, 1]}), [0, 1], (1.0, 2.0))
+    assert [fitted.columns_ for fitted in path] == [["a"]] * 2
+    assert len(conversions) == 1
 
 
 def test_a_path_takes_fewer_passes_than_fits_alone():
