@@ -305,7 +305,9 @@ def moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _in_single_precision(inputs: DecisionInputs) -> DecisionInputs:
     """Round away last bits that depend on the processor, so that training goes the same way."""
     tables = inputs.tables.items()
-    return DecisionInputs(**{kind: np.float64(table.astype(np.float32)) for kind, table in tables})
+    return DecisionInputs(
+        **{kind: table.astype(np.float32).astype(np.float64) for kind, table in tables}
+    )
 
 
 def _rows(table: FloatArray) -> FloatArray:

@@ -21,7 +21,6 @@ from tests.helpers.listed_outputs import Choose, Pairs, candidates, pairs
 from tests.helpers.problems import quadratic_optimum
 from tests.helpers.refusals import refused
 
-
 # From code and matrix products for Zen 3; those for any x86-64 give the same.
 FIRST_WEIGHTS = ["-0x1.bc9bddc4d6c8fp-3", "-0x1.911b57b95d427p-7", "0x1.d5ad93406c9c8p-3"]
 
