@@ -73,7 +73,7 @@ def __getattr__(name: str) -> Any:
             of = [package for package in sorted(_PACKAGES) if name in _names_of(package, name)]
             if not of:
                 raise
-            # The message of an AttributeError would be lost in `from structboost import name`.
+            # Import asks from a function of this name, and shows the text of an ImportError only.
             imported = sys._getframe(1).f_code.co_name == "_handle_fromlist"
             raise (ImportError if imported else AttributeError)(
                 f"{name} is in structboost.{of[0]}; write from structboost.{of[0]} import {name}."

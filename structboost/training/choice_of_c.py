@@ -125,7 +125,8 @@ def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
         if to_beat is None or is_better(record, to_beat, by=_CLEARLY):
             chosen.weak_learner, chosen.best = fits.weak_learner, record
 
-    rung = math.floor(math.log(smallest, FACTOR)) + 1
+    # The smallest may be a power itself, but for its last bits.
+    rung = math.floor(math.log(smallest, FACTOR) + 1e-9) + 1
     path.follow(upwards(FACTOR**rung), fits.fit, keep)
     if chosen.best is not to_beat:
         chosen.end = path.end

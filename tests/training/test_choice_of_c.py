@@ -1,5 +1,7 @@
 """C by held-out examples."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,8 +25,8 @@ from structboost.objectives.stage_wise import StageWise
 from structboost.selection import Fold, held_out
 from structboost.selection.folds import random_folds, split_rows
 from structboost.selection.held_out import HeldOut
-from structboost.selection.path import FACTOR, Trial
-from structboost.training.choice_of_c import choose_C
+from structboost.selection.path import FACTOR, Trial, silent
+from structboost.training.choice_of_c import ChosenC, _follow, choose_C
 from tests.helpers.engine_tasks import PressingTask
 from tests.helpers.refusals import refused
 
@@ -110,7 +112,16 @@ def test_c_are_powers_of_the_factor_whatever_the_weights():
     first, other = ([record["C"] for record in trainer.C_path_] for trainer in weighted)
     rungs = np.log(first) / np.log(FACTOR)
     assert_allclose(rungs, rungs.round(), atol=0.002)
+    assert_array_equal(np.diff(rungs.round()), 1)
     assert first == other
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1.0 - 1e-15, 1.0 + 1e-15, 1000.0])
+def test_a_path_begins_above_the_smallest_c_whatever_its_last_bits(smallest, monkeypatch):
+    fits = Mock(**{"begin.return_value": smallest, "fit.side_effect": KeyboardInterrupt})
+    with pytest.raises(KeyboardInterrupt):
+        _follow(fits, ChosenC("stump"), silent)
+    fits.fit.assert_called_once_with(pytest.approx(smallest * FACTOR, rel=2e-3))
 
 
 @pytest.mark.slow
