@@ -60,9 +60,10 @@ class Objectives:
         may also be given beside a name.  One that it does not read raises an error.
     max_iter : int or "auto"
         Maximum number of rounds of boosting, or of passes for one linear function.  ``"auto"`` is
-        1000 for ``"log_loss"`` over trees on at most 20,000 examples, 100 for few long steps, else
-        200.  Training usually ends much earlier: 160 rounds after the least loss of left-out rows,
-        or, only with ``"auto"``, 40 if held-out rows of at most 6,000 examples lose nothing so.
+        1000 for ``"log_loss"`` over trees on at most 20,000 examples and 500 on at most 200,000,
+        100 for few long steps, else 200.  Training usually ends much earlier: 160 rounds after the
+        least loss of left-out rows, or, only with ``"auto"``, 40 if held-out rows of at most 6,000
+        examples lose nothing so.
     weak_learner : str, callable or list of these
         Family of weak learners, as in :class:`structboost.StructBoost`.  ``"auto"`` is trees for
         stage-wise objectives, one linear function for ``"svm"``, else stumps.

@@ -48,14 +48,16 @@ _FEWEST_OF_LONG, _MOST_FEATURES_OF_LONG = 2000, 64
 _DEEPEST = 12
 # Maximum numbers of rounds, the second where left-out rows end training.
 _MOST_ROUNDS, _MOST_ROUNDS_THAT_END = 200, 1000
-# With many examples, whose held-out loss falls for long, rounds are few and steps longer.
+# With many examples, whose held-out loss falls for long, steps are longer, and rounds fewer, which
+# the cost of very many examples limits once more.
 _LARGE, _RATE_OF_LARGE = 20_000, 0.15
+_VERY_LARGE, _MOST_ROUNDS_OF_MANY = 200_000, 500
 # Where each distinct row occurs so often, on average, rows that a round leaves out are no new rows.
 _REPEATED = 2.0
 # Folds that decide end, steps and temperature, and the most parts of which there are folds.  Of
-# more examples, so many are tried, in at most so many rounds.
+# more examples, so many are tried.
 _FOLDS, _MOST_FOLDED = 2, 6000
-_MOST_SOME, _MOST_ROUNDS_OF_SOME = 5000, 120
+_MOST_SOME = 5000
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,9 @@ class StageWise(Choices):
         """Return the settings of trees from which the choice begins."""
         ends = self.is_likelihood and is_same(weak_learner, "tree")
         is_many = n_examples > _LARGE
-        most: Any = _MOST_ROUNDS_THAT_END if ends and not is_many else _MOST_ROUNDS
+        most: Any = _MOST_ROUNDS
+        if ends and n_examples <= _VERY_LARGE:
+            most = _MOST_ROUNDS_OF_MANY if is_many else _MOST_ROUNDS_THAT_END
         if not is_same(self.max_iter, AUTO):
             most = self.max_iter
         rate = _RATE_OF_LARGE if is_many and self.tries_long_steps else None
@@ -349,7 +353,7 @@ class _Trials:
                 folds = self.weights_of_folds(some)[:1]
 
                 def runs_of_some(settings: TreeSettings) -> list[HeldOutRun]:
-                    rounds = min(settings.max_rounds, _MOST_ROUNDS_OF_SOME)
+                    rounds = min(settings.max_rounds, _MOST_ROUNDS_OF_MANY)
                     return self.runs(replace(settings, max_rounds=rounds), some, folds)
 
                 first, _ = chosen_steps(first, runs_of_some, are_few=n_examples > _LARGE)

@@ -132,9 +132,12 @@ def test_all_features_are_split_if_they_matter_only_together():
 @pytest.mark.slow
 def test_large_tables_have_few_rounds_of_long_steps(monkeypatch):
     monkeypatch.setattr(stage_wise, "_LARGE", 100)
-    model = StructBoostClassifier(max_iter="auto").fit(X, Y)
-    assert model.learning_rate_ == 0.15
-    assert model.n_iter_ <= 200
+    rows = default_rng(0).normal(size=(2500, 20))
+    for very_large, least, most in ((2500, 201, 500), (2499, 1, 200)):
+        monkeypatch.setattr(stage_wise, "_VERY_LARGE", very_large)
+        model = StructBoostClassifier(random_state=0).fit(rows, rows.sum(axis=1) > 0)
+        assert model.learning_rate_ == 0.15
+        assert least <= model.n_iter_ <= most
     given = StructBoostClassifier(learning_rate=0.3, max_iter=5).fit(X, Y)
     assert (given.learning_rate_, given.n_iter_) == (0.3, 5)
 
