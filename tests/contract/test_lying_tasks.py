@@ -278,7 +278,8 @@ def test_a_loss_of_a_truth_among_many_is_named_when_the_truth_wins(make):
     rng = default_rng(0)
     X = [np.eye(3)[rng.integers(0, 3, 2 if i != 301 else 7)] for i in range(600)]
     Y = [x.argmax(axis=1) for x in X]
-    refused(r"loss\(Y\[301\], Y\[301\]\) is 1", make(TruthCosts()).fit, X, Y)
+    # Where C is smaller, a fit may end with margins at which others win.
+    refused(r"loss\(Y\[301\], Y\[301\]\) is 1", make(TruthCosts(), C=100.0).fit, X, Y)
 
 
 class BoundTooLarge(Sums):
