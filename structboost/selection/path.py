@@ -119,8 +119,10 @@ Fit = Callable[[float], Trial]
 
 def upwards(first: float, n_values: int = MAX_STEPS) -> Iterator[float]:
     """Yield values from ``first`` on, each :data:`FACTOR` times the last, to three digits."""
-    for step in range(n_values):
-        yield float(f"{first * FACTOR**step:.3g}")
+    for _ in range(n_values):
+        first = float(f"{first:.3g}")
+        yield first
+        first *= FACTOR
 
 
 class Path:

@@ -33,13 +33,13 @@ from structboost.selection.held_out import (
 )
 from structboost.selection.path import (
     FACTOR,
+    MAX_STEPS,
     SATISFIED,
     SATISFIED_FRACTION,
     Path,
     Report,
     Trial,
     is_better,
-    upwards,
 )
 from structboost.training.history import Record
 from structboost.training.loop import Loop
@@ -127,7 +127,8 @@ def _follow(fits: _FoldFits, chosen: ChosenC, report: Report) -> None:
 
     # The smallest may be a power itself, but for its last bits.
     rung = math.floor(math.log(smallest, FACTOR) + 1e-9) + 1
-    path.follow(upwards(FACTOR**rung), fits.fit, keep)
+    rungs = range(rung, rung + MAX_STEPS)
+    path.follow((float(f"{FACTOR**k:.3g}") for k in rungs), fits.fit, keep)
     if chosen.best is not to_beat:
         chosen.end = path.end
 

@@ -58,7 +58,7 @@ NO_LOSS = "no held-out loss is left"
         # Flat for a factor of a hundred.
         ([9, 5, 5, 5, 5, 5, 1], {}, 1, 6, "was as good as the same"),
         # A rare feature comes in on the flat part.
-        ([9, 5, 5, 5, 2, 3, 3, 1], {}, 4, 7, "larger than at 100"),
+        ([9, 5, 5, 5, 2, 3, 3, 1], {}, 4, 7, "larger than at 99.9"),
         # What is better by less than a percent is taken, and does not hold the path up.
         ([9, 5, 4.99, 4.98, 4.97, 4.96, 1], {}, 5, 6, "was as good as the same"),
         ([5, 4, 3, 2, 1], {}, 4, 5, "the largest C was tried"),

@@ -277,7 +277,7 @@ def test_a_name_is_tagged_as_elsewhere_in_its_document(trained):
     tokens = features.transform(X)
     alone = chunk_scores(y, tagger.first_.predict(tokens)).total.f1
     both = chunk_scores(y, tagger.predict(tokens, documents=documents)).total.f1
-    assert both > alone + 0.1
+    assert both > 0.95 > alone + 0.1
     assert tagger.score(tokens, y, documents=documents) > tagger.first_.score(tokens, y)
     marginals = tagger.predict_marginals(tokens, documents)
     assert sum(marginals[0][0].values()) == pytest.approx(1)
