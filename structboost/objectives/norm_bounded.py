@@ -122,7 +122,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
 
         Returns the primal and the dual value.
         """
-        self._precise = False
+        self._precise, least = False, np.inf
         for _ in range(_MAX_NEWTON_STEPS):
             self._calls += 1
             distribution = self._distribution()
@@ -131,14 +131,14 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
             if gap <= target:
                 break
             new = self._step(distribution, edges, value)
-            if new is None and self._precise:
+            if self._precise and (new is None or (new >= value and gap >= least)):
                 break
             self._precise |= new is None or value - new < _SLOW * gap
-            value = value if new is None else new
+            value, least = value if new is None else new, min(gap, least)
         return value, gap
 
     def _follow_path(self, value: float, target: float) -> None:
-        """Follow the optima of smaller norms to the optimum, unless it is above ``value``.
+        """Follow the optima of smaller norms to the optimum, unless it ends above ``value``.
 
         On separable data with a large norm, so few pairs count that a Newton step ignores nearly
         all others.  With a small norm all pairs count, and the optimum of each norm is a
@@ -146,17 +146,17 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         """
         theta, before = self.C, (self.weights, self._rest)
         steps = max(1, int(np.ceil(np.log(theta / _SMALLEST_NORM) / np.log(_NORM_STEP))))
-        reached = np.inf
+        reached = gap = np.inf
         try:
             self.C = theta / _NORM_STEP**steps
             self.weights, self._rest = self.weights * 0.0, self.C
             for _ in range(steps):
                 self._newton(self._log_objective(self.weights), _ON_THE_WAY)
                 self._scale(min(_NORM_STEP, theta / self.C))
-            reached, _ = self._newton(self._log_objective(self.weights), target)
+            reached, gap = self._newton(self._log_objective(self.weights), target)
         finally:
             self.C = theta
-            if reached > value:
+            if reached > value and gap > target:
                 self.weights, self._rest = before
 
     def _step(self, distribution: FloatArray, edges: FloatArray, value: float) -> float | None:
@@ -176,11 +176,13 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         slope = -(direction @ edges[free])
         if length <= 0.0:
             return self._pairwise_step(edges, value)
+        # Near the optimum a step lowers the gap, where rounding hides what the objective gains.
+        rounding = 8.0 * np.finfo(float).eps * np.abs(self._logs - self.weights @ self.matrix).max()
         while length > 1e-14:
             weights = self.weights.copy()
             weights[free] = np.maximum(weights[free] + length * direction, 0.0)
             new = self._log_objective(weights)
-            if new <= value + 1e-4 * length * slope:
+            if new <= value + 1e-4 * length * slope + rounding:
                 weights[weights < 1e-14 * self.C] = 0.0
                 left = self.C - weights.sum()
                 self._rest = left if left > 1e-13 * self.C else 0.0
