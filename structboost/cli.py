@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 from structboost.errors import MissingExtraError, say
+from structboost.progress import Progress
 
 # Purpose of each subcommand, and the module whose add_arguments(subparsers) defines it; the module
 # is imported when the subcommand is used.
@@ -36,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for bad input or arguments, 130 after Ctrl-C.  SIGTERM ends the program with 143.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    # Users write this option anywhere, and argparse wants it before the subcommand.
-    words = sorted(words, key=lambda word: word not in ("-q", "--quiet"))
+    # Users write these options anywhere, and argparse wants them before the subcommand.
+    words = sorted(words, key=lambda word: word not in ("-q", "--quiet", "-v", "--verbose"))
     if arguments is None:  # callers of `main` may want other warnings
         warnings.showwarning = _show_warning
         # Python would end at once, and leave processes behind.
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parse(_with_minus(words))  # which imports modules for seconds
         name += filter(None, [getattr(options, "action", None)])
+        Progress.is_written_out = options.verbose
         with contextlib.redirect_stderr(io.StringIO() if options.quiet else sys.stderr) as shown:
             is_done = options.run(options)
         if not is_done and isinstance(shown, io.StringIO):
@@ -58,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The errors of files and images are ValueErrors.
     except (ValueError, OSError, MissingExtraError) as error:
         code, text = BAD_INPUT, str(error)
+    finally:
+        Progress.is_written_out = False
     say(f"{' '.join(name)}: {text}")
     return code
 
@@ -84,9 +88,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--version", action="version", version=f"structboost {version('structboost-learn')}"
     )
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="no words unless something fails or is left out"
-    )
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("-q", "--quiet", action="store_true", help="no words unless something fails or is left out")
+    add("-v", "--verbose", action="store_true", help="a line for each frame, image or round")
     subparsers = parser.add_subparsers(
         dest="command", required=True, metavar="{" + ",".join(COMMANDS) + "}"
     )

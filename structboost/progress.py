@@ -1,7 +1,7 @@
 """Progress as one line on standard error, for training and for the commands.
 
 A terminal or a notebook shows a bar that tqdm redraws.  Anywhere else, as in a log, the last state
-is written once, when the line is closed.
+is written once, when the line is closed.  ``Progress.is_written_out`` writes each state as a line.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from structboost.runtime.compiled import announce_compilation
 class Progress:
     """Bar with a text beside it, on standard error if ``visible``."""
 
+    is_written_out = False
+
     def __init__(self, *, visible: bool = True) -> None:
         self.visible, self._text = visible, ""
         self._bar: Any = None
@@ -32,6 +34,9 @@ class Progress:
         if not self.visible:
             return
         self._text = text
+        if self.is_written_out:
+            say(text)
+            return
         filled = 0.0 if fraction is None else min(fraction, 1.0)
         if self._bar is None:
             self._bar = tqdm(

@@ -205,13 +205,6 @@ def check_parameters(owner: Any, values: Mapping[str, Any]) -> None:
                 check(values[name], name)
 
 
-def checked_text_or_none(value: Any, name: str) -> str | None:
-    """Return ``value``, or raise TypeError unless it is a text or None."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} is {shown(value)}; give a text, or None.")
-    return value
-
-
 def is_text(value: Any, text: str) -> bool:
     """Whether ``value`` is this string, which an array, compared entry by entry, never is."""
     return isinstance(value, str) and value == text

@@ -46,6 +46,7 @@ from structboost.objectives.norm_bounded import NormBoundedHinge
 from structboost.tasks import CodedTask, SuperpixelCRFTask
 from structboost.tasks.superpixel_crf import SuperpixelGraph
 from tests.helpers.engine_tasks import ChainTask as PythonChain
+from tests.helpers.task_problems import grid_edges
 
 N_TRAIN = 150
 
@@ -76,9 +77,7 @@ def chains():
 def graphs(n_labels=2):
     rng = default_rng(2)
     side = 5
-    number = np.arange(side * side).reshape(side, side)
-    across = np.column_stack((number[:, :-1].ravel(), number[:, 1:].ravel()))
-    edges = np.vstack((across, np.column_stack((number[:-1].ravel(), number[1:].ravel()))))
+    edges = grid_edges(side)
     X, Y = [], []
     for _ in range(20):
         labels = rng.integers(n_labels, size=(side, 1)).repeat(side, axis=1).ravel()

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from structboost import StructBoost, StructBoostClassifier, StructuredSVM, warm_up
 from structboost.cli import main
 from structboost.errors import InterruptedFitWarning, say
+from structboost.progress import Progress
 from tests.battery.examples_of_tables import Classes
 from tests.battery.examples_of_tasks import Examples, TaskExamples, first, read_only
 from tests.battery.table_of_faces import FACES
@@ -96,6 +97,9 @@ def test_a_quiet_command_shows_errors_alone(monkeypatch, capsys):
     )
     assert main(["warmup", "--jobs", "1", "-q"]) == 0
     assert not capsys.readouterr().err
+    assert main(["warmup", "--jobs", "1", "-v"]) == 0
+    assert "compiled for 0/1  0 s\ncompiled for 1/1" in capsys.readouterr().err
+    assert not Progress.is_written_out
     monkeypatch.setattr(warm_up, "run", lambda _: say("left out: a"))
     assert main(["warmup", "-q"]) == 1
     assert capsys.readouterr().err == "left out: a\n"

@@ -410,8 +410,7 @@ class Recipe:
         """Keep so many rounds as is useful, where the held-out loss ended training."""
         if self.times_the_best is None or trainer.ending_ not in ("held_out", "loss"):
             return fitted
-        losses = {of["round"]: of.get("held_out_loss") for of in fitted.history}
-        measured = {n: loss for n, loss in losses.items() if loss is not None}
+        measured = _held_out_losses(fitted)
         if not measured:
             return fitted
         last = self.times_the_best * min(measured, key=measured.__getitem__)
@@ -486,11 +485,15 @@ def _check_one_score(task: Task) -> None:
     )
 
 
+def _held_out_losses(fitted: Fitted) -> dict[int, float]:
+    """Return the held-out loss of each round that has one."""
+    losses = {entry["round"]: entry.get("held_out_loss") for entry in fitted.history}
+    return {n: loss for n, loss in losses.items() if loss is not None}
+
+
 def warn_of_few_rounds(fitted: Fitted) -> None:
     """Warn if the default number of rounds ended training while the held-out loss fell."""
-    losses = {entry["round"]: entry.get("held_out_loss") for entry in fitted.history}
-    measured = {n: loss for n, loss in losses.items() if loss is not None}
-    n_rounds = len(losses)
+    measured, n_rounds = _held_out_losses(fitted), len(fitted.history)
     if fitted.ending != "max_rounds" or n_rounds not in measured:
         return
     last = measured[n_rounds]

@@ -295,8 +295,7 @@ class StrokeSegmenter(Described):
         ValueError
             If the scribbles do not fit the image, hold other values, or are of one kind only.
         """
-        mask = resized_mask(_best_labels(image, scribbles)[image.labels], image.shape)
-        return mask
+        return resized_mask(_best_labels(image, scribbles)[image.labels], image.shape)
 
 
 def _best_labels(image: PreparedImage, scribbles: Mask) -> ByteArray:

@@ -8,6 +8,7 @@ held-out examples best.  It distinguishes models before their outputs change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -383,12 +384,10 @@ def scaled_surrogate(
     task, X, Y, scores, weights
         As for :func:`scaled_hinge`.
     """
-    try:
-        if _lists_many(task, X):
-            return scaled_hinge(task, X, Y, scores, weights)
-        return scaled_log_loss(task, X, Y, scores, weights)
-    except TaskError:  # the task has no marginals, or too many outputs
-        return scaled_hinge(task, X, Y, scores, weights)
+    with suppress(TaskError):  # the task has no marginals, or too many outputs
+        if not _lists_many(task, X):
+            return scaled_log_loss(task, X, Y, scores, weights)
+    return scaled_hinge(task, X, Y, scores, weights)
 
 
 def log_loss_by(sharpness: float) -> Surrogate:

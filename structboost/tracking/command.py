@@ -117,7 +117,8 @@ def _track(options: Namespace, truths: Sequence[FloatArray]) -> list[TrackedFram
     trackers = [StructBoostTracker() for _ in options.box]
     say(f"tracking {options.source}")
     # In a log the summary has the same facts.
-    progress = ProgressLine("frame", source.frame_count, visible=usable(sys.stderr).isatty())
+    visible = usable(sys.stderr).isatty() or options.verbose
+    progress = ProgressLine("frame", source.frame_count, visible)
     announce_compilation()
     warm_up(trackers[0])
     fps, path = source.fps or 25.0, options.out

@@ -58,13 +58,17 @@ class FussyPredictionTask(FussyTask):
     predict = fussy("predict")
 
 
-@pytest.fixture
-def chains(monkeypatch):
+def fussy_chains():
     """Sequences, of which index 60 has 12 tokens."""
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
     _, X, Y = problem("chain")
     X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
     return X, Y
+
+
+@pytest.fixture
+def chains(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 32)
+    return fussy_chains()
 
 
 def check_note(error, method, number):

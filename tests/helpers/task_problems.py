@@ -30,6 +30,13 @@ from structboost.tasks.boxes import BoxTable, chosen
 from structboost.tasks.superpixel_crf import SuperpixelGraph, TrueLabels
 
 
+def grid_edges(side):
+    """Pairs of neighbours in a square grid of nodes."""
+    place = np.arange(side * side).reshape(side, side)
+    across = np.column_stack((place[:, :-1].ravel(), place[:, 1:].ravel()))
+    return np.vstack((across, np.column_stack((place[:-1].ravel(), place[1:].ravel()))))
+
+
 class TaskProblem(NamedTuple):
     """Examples of a task that no model separates, and truths that are wrong for any of them."""
 

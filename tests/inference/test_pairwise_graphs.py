@@ -8,6 +8,7 @@ from numpy.random import default_rng
 
 from structboost.inference import graph as graphs
 from structboost.inference.graph import best_labels, map_labels, one_graph
+from tests.helpers.task_problems import grid_edges
 
 SIDE, N_LABELS = 4, 3
 
@@ -15,9 +16,7 @@ SIDE, N_LABELS = 4, 3
 def frustrated(seed):
     """A grid of random scores, with pairs of random scores of either sign."""
     rng = default_rng(seed)
-    place = np.arange(SIDE * SIDE).reshape(SIDE, SIDE)
-    across = np.column_stack((place[:, :-1].ravel(), place[:, 1:].ravel()))
-    edges = np.vstack((across, np.column_stack((place[:-1].ravel(), place[1:].ravel()))))
+    edges = grid_edges(SIDE)
     nodes = rng.normal(size=(SIDE * SIDE, N_LABELS))
     return one_graph(nodes, edges, rng.normal(size=(len(edges), N_LABELS, N_LABELS)))
 

@@ -14,7 +14,7 @@ from structboost.errors import EngineError, InterruptedFitWarning
 from structboost.runtime import blocks
 from structboost.training import checkpoint
 from structboost.training import dask as dask_engine
-from tests.contract.test_task_errors import FussyTask, OddChainError, check_note
+from tests.contract.test_task_errors import FussyTask, OddChainError, check_note, fussy_chains
 from tests.helpers.refusals import refused
 from tests.training.test_engines import (
     ERRORS_LIKE_LOSSES,
@@ -122,10 +122,8 @@ def test_an_error_of_the_task_is_not_taken_for_the_loss_of_a_worker(error):
 
 
 def test_errors_name_the_example_among_all_of_a_cluster():
-    _, X, Y = problem("chain")
-    X[60], Y[60] = np.ones((12, 3)), np.zeros(12, int)
     with pytest.raises(OddChainError) as caught:
-        on_cluster(FussyTask("argmax"), X, Y)
+        on_cluster(FussyTask("argmax"), *fussy_chains())
     check_note(caught.value, "argmax", 60)
 
 
