@@ -180,7 +180,7 @@ PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(
         (
             "max_rounds", "max_iter", "columns_per_channel", "n_iter_no_change", "tau_max",
-            "group_rounds", "n_segments", "longest",
+            "group_rounds", "n_segments", "longest", "min_freq",
         ),
         checked_whole_number,
     ),

@@ -404,7 +404,10 @@ def classes_in_place(y: Any) -> tuple[AnyArray, Callable[[Any, Task], Any]]:
         if not hasattr(y, "__dask_graph__"):
             return outputs_of(np.searchsorted(classes, column_or_1d(label_vector(y))), task)
         y = y.to_dask_array(lengths=True) if hasattr(y, "to_dask_array") else y
-        return y.map_blocks(_outputs_of_block, classes, task, dtype=np.int64)
+        return y.map_blocks(
+            lambda block: outputs_of(np.asarray(np.searchsorted(classes, block)), task),
+            dtype=np.int64,
+        )
 
     return classes, encode
 
@@ -412,10 +415,6 @@ def classes_in_place(y: Any) -> tuple[AnyArray, Callable[[Any, Task], Any]]:
 def _unique_labels(block: AnyArray) -> AnyArray:
     check_labels(block, "a block of y")
     return np.asarray(np.unique(block))
-
-
-def _outputs_of_block(block: AnyArray, classes: AnyArray, task: Task) -> IntArray:
-    return outputs_of(np.searchsorted(classes, block), task)
 
 
 def decision_of(scores: FloatArray, task: Task | None = None) -> FloatArray:

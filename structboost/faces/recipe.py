@@ -98,11 +98,6 @@ class EarlyStopping(Described):
             self.evaluate_all(trainer)
         else:
             self._add([trainer.model_], trainer)
-        return self.has_stopped
-
-    @property
-    def has_stopped(self) -> bool:
-        """Whether ``n_iter_no_change`` rounds have passed without improvement."""
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:

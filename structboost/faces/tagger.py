@@ -99,6 +99,9 @@ class StructBoostTagger(TagPrediction):
         sequences and takes the largest F1 of chunks, and 0 where the gain is within its standard
         error.  It is 0 unless tags mark chunks (O, B-kind, I-kind) and one linear function is
         trained by its likelihood.
+    min_freq : int
+        Least number of tokens in training that have a name of dicts.  Rarer ones are left out of
+        the model, and ``rare_names_`` lists them.
     objective : {"log_loss", "hinge", "svm", "l1_log_loss"} or Formulation
         Function that is minimised.  ``"log_loss"``: minus the mean logarithm of the probability of
         the true tags, by stage-wise boosting, or with half the squared norm of one linear function.
@@ -128,6 +131,8 @@ class StructBoostTagger(TagPrediction):
     outside_offset_ : float
         Amount by which :meth:`predict` lowers the score of the tag O: ``outside_offset``, or what
         was chosen.  It may be set after a fit.
+    rare_names_ : sequence of str
+        Names that ``min_freq`` left out, if tokens are dicts.  A file of the model has none.
     scheme_ : str or None
         Scheme that predictions follow, if any.
     transitions_ : ndarray, shape (n_classes, n_classes)
@@ -146,6 +151,7 @@ class StructBoostTagger(TagPrediction):
     forbidden: Sequence[tuple[Any, Any]] | None = None
     scheme: str | None = None
     outside_offset: float | str = AUTO
+    min_freq: int = 1
 
     _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
 
@@ -189,7 +195,7 @@ class StructBoostTagger(TagPrediction):
             If ``y`` has one tag, which the model then always predicts.
         """
         checked_objective(self)
-        reader = TokenReader()
+        reader = TokenReader(min_freq=self.min_freq)
         rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
         recipe = self._recipe(is_active=reader.is_active)
         self._check_held_parameters(eval_set, recipe)
@@ -425,8 +431,8 @@ def _folds(
 def _reader_attributes(reader: TokenReader) -> dict[str, Any]:
     """Return the attributes of the features of tokens."""
     attributes: dict[str, Any] = {"_reader": reader, "n_features_in_": reader.n_features}
-    if reader.names is not None:
-        attributes["feature_names_"] = reader.names
+    if reader.learned is not None:
+        attributes |= {"feature_names_": reader.names, "rare_names_": reader.learned.rare}
     return attributes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -152,7 +152,11 @@ class TokenNames:
     ----------
     names : list of str
         Names in ascending order.
+    rare : sequence of str
+        Names that :meth:`learn` left out, in ascending order.
     """
+
+    rare: Sequence[str] = ()
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.names = list(names)
@@ -162,8 +166,10 @@ class TokenNames:
         # The codes are found again.
         return type(self), (self.names,)
 
-    def learn(self, sequences: Sequence[Sequence[Mapping[str, Any]]]) -> TokenTable:
-        """Learn the names, and return the table of all tokens.
+    def learn(
+        self, sequences: Sequence[Sequence[Mapping[str, Any]]], min_freq: int = 1
+    ) -> TokenTable:
+        """Learn the names that so many tokens have, and return the table of all tokens.
 
         Raises
         ------
@@ -173,6 +179,13 @@ class TokenNames:
         codes = _Names([], learns=True)
         read = _Reading(sequences, codes).table()
         names = list(map(str.__str__, codes.places))
+        if min_freq > 1:
+            counts = np.bincount(read.entries.indices, minlength=len(names))
+            for columns, rows, _ in read.blocks:
+                counts[columns] += len(rows)
+            self.__init__(sorted(compress(names, counts >= min_freq)))  # type: ignore[misc]
+            self.rare = sorted(compress(names, counts < min_freq))
+            return self.table(sequences)
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)

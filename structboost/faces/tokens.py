@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any, Self
 
@@ -24,14 +26,16 @@ from structboost.validation import checked_list, first_unusable, shown
 # Fraction of the tokens from which on "nearly all" of them have nothing that training had, and
 # fraction of bare tokens in training from which on bare ones are nothing strange.
 _NEARLY_ALL, _RARE = 0.95, 0.01
+_none = partial[IntArray](np.zeros, 0, np.int64)
 
 
+@dataclass(eq=False)
 class TokenReader:
     """Reader of sequences of tokens that are arrays, sparse matrices or lists of dicts.
 
     Parameters
     ----------
-    names : sequence of str, optional
+    learned : TokenNames, optional
         Names of the features, if tokens are dicts.
     n_features : int, optional
         Number of features of a token.
@@ -45,23 +49,17 @@ class TokenReader:
         Indices of features that no token of training had, or each one, by default none.
     bare : float
         Fraction of the tokens of training that have no other feature.
+    min_freq : int
+        Least number of tokens of training that have a name of dicts which is learned.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str] | None = None,
-        n_features: int | None = None,
-        *,
-        is_active: bool = False,
-        vector_columns: IntArray | None = None,
-        uninformative: IntArray | None = None,
-        bare: float = 1.0,
-    ) -> None:
-        self._names = None if names is None else TokenNames(names)
-        self.n_features, self.is_active, self.bare = n_features, is_active, bare
-        none = np.zeros(0, np.int64)
-        self.vector_columns = none if vector_columns is None else vector_columns
-        self.uninformative = none if uninformative is None else uninformative
+    learned: TokenNames | None = None
+    n_features: int | None = None
+    is_active: bool = False
+    vector_columns: IntArray = field(default_factory=_none)
+    uninformative: IntArray = field(default_factory=_none)
+    bare: float = 1.0
+    min_freq: int = 1
 
     def to_plain(self) -> dict[str, Any]:
         """Return the features as plain values of a model file."""
@@ -81,8 +79,9 @@ class TokenReader:
         DamagedFileError if the values do not belong together.
         """
         width = whole_number(values["n_features"], "number of features", low=1)
+        names = saved_names(values["names"], width)
         return cls(
-            saved_names(values["names"], width),
+            None if names is None else TokenNames(names),
             width,
             is_active=values["is_active"] is True,
             vector_columns=saved_indices(values["vector_columns"], width),
@@ -93,7 +92,7 @@ class TokenReader:
     @property
     def names(self) -> list[str] | None:
         """Names of the features, if tokens are dicts."""
-        return None if self._names is None else self._names.names
+        return None if self.learned is None else self.learned.names
 
     def fit(self, X: Any, *, takes_active: bool) -> list[Any]:
         """Learn the features, and return the rows of each sequence.
@@ -149,9 +148,10 @@ class TokenReader:
         ValueError, TypeError
             If tokens have another number of features than in training, or another form.
         """
-        table, lengths = self._table(X)
         if not self.is_active:
-            return table.whole() if isinstance(table, TokenTable) else table, None, lengths
+            rows, lengths = self.table(X)
+            return rows, None, lengths
+        table, lengths = self._table(X)
         return *self._parted(table, lengths), lengths
 
     def _parted(self, table: Any, lengths: IntArray) -> tuple[Any, FloatArray | None]:
@@ -206,17 +206,19 @@ class TokenReader:
         else:
             lengths = np.array(list(map(len, sequences)))
             if self.n_features is None:
-                self._names = TokenNames()
-                table = self._names.learn(sequences)
-            elif self._names is not None:
-                table = self._names.table(sequences)
+                self.learned = TokenNames()
+                table = self.learned.learn(sequences, self.min_freq)
+            elif self.learned is not None:
+                table = self.learned.table(sequences)
             elif lengths.any():
                 raise ValueError("X has dicts as tokens; the tagger was trained on arrays.")
             else:
                 table = TokenTable(sparse.csr_array((0, self.n_features)))
         if self.n_features is None:
             if not table.shape[1]:
-                raise ValueError("X has no tokens with features; give at least one.")
+                raise ValueError(
+                    "X has no tokens with features, or none that min_freq keeps; give at least one."
+                )
             entries = table
             if not isinstance(table, TokenTable):
                 entries = TokenTable(sparse.csr_array(table))
@@ -239,7 +241,7 @@ class TokenReader:
 
     def _stacked(self, tables: Mapping[int, Any], n: int) -> tuple[Any, IntArray]:
         """Return one table of sequences that are arrays, and the lengths of all."""
-        if self._names is not None:
+        if self.learned is not None:
             raise ValueError("X has arrays as tokens; the tagger was trained on dicts.")
         width, lengths = self.n_features, np.zeros(n, np.int64)
         for i, x in tables.items():

@@ -186,16 +186,12 @@ def most_violated_order(
     # The first others stand in front of a relevant item, as many as are in front of it.
     passed = n_relevant - np.searchsorted(in_front, np.arange(n_others), side="right")
     signed[others] = -passed / (n_relevant * n_others)
-    return signed, max(0.0, 1.0 - _value(in_front, measure))
-
-
-def _value(in_front: IntArray, measure: TopMeasure) -> float:
-    """Compute the value of an order from the number of other items before each relevant one."""
-    return float(_gains(in_front, measure).sum() / _gains(0 * in_front, measure).sum())
+    value = _gains(in_front, measure).sum() / _gains(0 * in_front, measure).sum()
+    return signed, max(0.0, 1.0 - float(value))
 
 
 def _gains(in_front: IntArray, measure: TopMeasure) -> FloatArray:
-    """Compute the gain of each relevant item."""
+    """Compute the gain of each relevant item from the number of other items before it."""
     rank = np.arange(1, len(in_front) + 1)
     place = rank + in_front
     if measure.name == "capped_recall":

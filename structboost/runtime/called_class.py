@@ -49,7 +49,6 @@ _ADVICE = (
     ("all_possible_transitions", "scheme",
      "every pair of tags has a weight; forbidden=... and scheme=... exclude pairs"),
     ("all_possible_states", "scheme", "every feature has a weight for every tag; leave it out"),
-    ("min_freq minfreq", "scheme", "leave names that are rare out of the dicts"),
     ("early_stopping_rounds early_stopping_round", "n_iter_no_change",
      "write early_stopping=True, n_iter_no_change=... in the constructor"),
     ("num_leaves max_leaf_nodes max_leaves", "max_depth",

@@ -79,19 +79,14 @@ class SegmentationScores:
         return _fractions(right, self.confusion.sum(axis=0) + true - right)
 
     @property
-    def class_accuracies(self) -> FloatArray:
-        """Fraction of each class's pixels with the right class, NaN for a missing class."""
-        return _fractions(np.diag(self.confusion), self.confusion.sum(axis=1))
-
-    @property
     def mean_iou(self) -> float:
         """Mean over the classes that occur."""
         return _mean(self.iou)
 
     @property
     def class_accuracy(self) -> float:
-        """Mean over the classes that occur."""
-        return _mean(self.class_accuracies)
+        """Fraction of a class's pixels with the right class, mean over the classes that occur."""
+        return _mean(_fractions(np.diag(self.confusion), self.confusion.sum(axis=1)))
 
     def as_record(self) -> dict[str, float | None]:
         """Return the usual scores of two classes or of more, with None for undefined ones."""

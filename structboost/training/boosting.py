@@ -161,8 +161,6 @@ class StructBoost(Trainer):
     temperature_ : float or None
         Factor of the scores in :meth:`predict_marginals`, fitted on examples that rounds left out.
         None if none were left out, or the formulation does not use them.
-    held_out_loss_ : float or None
-        Mean loss of the examples that rounds left out, at the best factor of their scores.
     C_ : float
         The C of the model, from the parameter or from a choice on held-out data.
     columns_ : list of str or int, or None
@@ -211,7 +209,6 @@ class StructBoost(Trainer):
     boosts = True
 
     temperature_: float | None = field(init=False)
-    held_out_loss_: float | None = field(init=False)
     C_path_: list[Record] = field(init=False)
     C_path_end_: str = field(init=False)
     # Formulation that trains, which ``formulation="auto"`` takes by the examples and C.
@@ -431,7 +428,6 @@ class StructBoost(Trainer):
         temperature = loop.temperature()
         self.ending_ = loop.state.ending
         self.temperature_ = None if temperature is None else temperature.factor
-        self.held_out_loss_ = None if temperature is None else temperature.loss
         metadata = {
             "formulation": self._name_of_formulation(),
             "trainer": StructBoost.__name__,

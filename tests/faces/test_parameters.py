@@ -77,6 +77,10 @@ def test_only_the_final_run_shows_its_progress(monkeypatch):
     assert shown == [0, 1]
 
 
+def heads_of(section):
+    return [line.split(" : ")[0] for line in section.splitlines() if line[:1].strip()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("face", ESTIMATORS)
 def test_signature_docstring_and_parameters_agree(face):
@@ -88,11 +92,10 @@ def test_signature_docstring_and_parameters_agree(face):
     text = inspect.getdoc(face)
     (_, described) = text.split("Parameters\n----------\n")
     described, attributes = described.split("\nAttributes\n----------\n")
-    heads = [line.split(" : ")[0] for line in described.splitlines() if line[:1].strip()]
+    attributes = attributes.split("\nExamples\n--------\n")[0]
+    heads, fitted = heads_of(described), heads_of(attributes)
     assert [head.removeprefix("**") for head in heads] == names
     assert all(name in described for name in face._flat_names)
-    attributes = attributes.split("\nExamples\n--------\n")[0]
-    fitted = [line.split(" : ")[0] for line in attributes.splitlines() if line[:1].strip()]
     assert all(name.endswith("_") for name in fitted)
     assert len(set(fitted)) == len(fitted)
     assert {"history_", "objective_", "n_iter_"} <= set(fitted)

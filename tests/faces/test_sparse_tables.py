@@ -47,6 +47,12 @@ def fitted(face, X, **parameters):
 FACES = (StructBoostClassifier, StructBoostRanker, StructBoostMultiLabelClassifier)
 
 
+def check_sparse_and_dense(model, X):
+    """Sparse rows have the scores of the same rows as an array."""
+    dense = model.decision_function(X.toarray())
+    assert_allclose(model.decision_function(X), dense, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("weak_learner", ["stump", "tree", "linear", ["linear", "stump"]])
@@ -60,9 +66,7 @@ def test_estimators_learn_the_same_from_sparse_rows_and_arrays(face, objective, 
     if objective != "default":
         parameters |= {"objective": objective, "C": 20.0, "tol": 1e-3}
     model, dense = (fitted(face, table, **parameters) for table in (X, X.toarray()))
-    assert_allclose(
-        model.decision_function(X), model.decision_function(X.toarray()), rtol=1e-9, atol=1e-9
-    )
+    check_sparse_and_dense(model, X)
     if objective != "default" and weak_learner == "linear":
         assert model.objective_ == pytest.approx(dense.objective_, rel=2e-3)
     truth = sets if face is StructBoostMultiLabelClassifier else y
@@ -135,9 +139,7 @@ def test_svm_does_not_standardise_sparse_columns(face):
     X, y, sets = problem()
     model = fitted(face, X, objective="svm", C=30.0, tol=1e-4)
     assert model.learner_ == "linear"
-    assert_allclose(
-        model.decision_function(X), model.decision_function(X.toarray()), rtol=1e-9, atol=1e-9
-    )
+    check_sparse_and_dense(model, X)
     truth = sets if face is StructBoostMultiLabelClassifier else y
     chance = 0.5 if face is StructBoostRanker else 0.4
     assert model.score(X, truth) > chance

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.feature_extraction import DictVectorizer
 
+from structboost import StructBoostTagger
 from structboost.faces.token_names import TokenNames
 from tests.helpers.refusals import refused
 
@@ -65,6 +66,13 @@ def test_numbers_in_another_form_than_in_training_are_refused(learned, value, co
 def test_a_name_of_a_number_of_a_vector_is_refused():
     tokens = [[{"v": np.ones(2), "v[0]": 2.0}]]
     refused(r"a feature 'v\[0\]' and a vector with this number", TokenNames().learn, tokens)
+
+
+def test_names_that_fewer_tokens_have_are_left_out():
+    X = [[{"a": True, "v": [1.0, 0.0]}, {"a": True, "b": "c"}]]
+    tagger = StructBoostTagger(C=1.0, min_freq=2).fit(X, [list("xy")])
+    assert tagger.feature_names_ == ["a"]
+    assert tagger.rare_names_ == ["b=c", "v[0]", "v[1]"]
 
 
 @pytest.mark.slow

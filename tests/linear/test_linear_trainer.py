@@ -111,11 +111,15 @@ def test_model_has_the_certified_objective():
     assert 30.0 * losses.mean() + 0.5 * norm == pytest.approx(trainer.objective_)
 
 
+def chosen(X, Y):
+    """A trainer that has chosen C, and its folds with their held-out scores."""
+    held = []
+    trainer = chain_trainer(C="auto", on_held_out=held.extend)
+    return trainer.fit(X, Y, folds=random_folds(X, Y)), held
+
+
 def test_C_is_the_largest_among_the_most_likely():
-    X, Y = chain_data(200)
-    given = []
-    trainer = chain_trainer(C="auto", on_held_out=given.extend)
-    trainer.fit(X, Y, folds=random_folds(X, Y))
+    trainer, given = chosen(*chain_data(200))
     least = min(entry["surrogate"] for entry in trainer.C_path_)
     near = [entry["C"] for entry in trainer.C_path_ if entry["surrogate"] <= 1.05 * least]
     assert trainer.C_ == max(near)
@@ -145,9 +149,7 @@ def test_temperature_minimises_the_log_loss_of_held_out_sequences():
     rng = default_rng(0)
     X, Y = chain_data(30)
     Y = [np.where(rng.random(len(y)) < 0.3, rng.integers(0, 3, len(y)), y) for y in Y]
-    held = []
-    trainer = chain_trainer(C="auto", on_held_out=held.extend)
-    trainer.fit(X, Y, folds=random_folds(X, Y))
+    trainer, held = chosen(X, Y)
     task = trainer.task
 
     def loss(factor):

@@ -141,13 +141,13 @@ def test_examples_found_one_by_one_are_visited_where_it_pays(of, monkeypatch):
 def test_an_error_in_a_pass_over_some_examples_names_the_example():
     X, Y, _ = chains()
     task = OneByOne()
-    StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
+    trainer = StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
     # The first example of the last pass over some.
     number, task.refused = len(task.asked) - 1, task.asked[-1]
     example = next(i for i, x in enumerate(X) if x is task.refused)
     task.asked, task.fails_at = [], number
     with pytest.raises(ZeroDivisionError) as raised:
-        StructBoost(task, C=30.0, formulation="m_slack", max_rounds=3).fit(X, Y)
+        trainer.fit(X, Y)
     assert f"X[{example}]" in raised.value.__notes__[0]
 
 

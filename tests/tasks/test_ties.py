@@ -28,10 +28,9 @@ def test_a_tie_is_broken_alike_in_each_call_and_copy(name):
         for kind, of_kind in stack.rows.items()
     }
     scores = type(stack)(rows, stack.offsets)
-    first = [task.argmax(x, scores.example(i)) for i, x in enumerate(X)]
-    for other in (task, copy.deepcopy(task), pickle.loads(pickle.dumps(task))):
-        again = [other.argmax(x, scores.example(i)) for i, x in enumerate(X)]
-        assert deeply_equal(first, again)
+    tasks = task, task, copy.deepcopy(task), pickle.loads(pickle.dumps(task))
+    first, *again = ([t.argmax(x, scores.example(i)) for i, x in enumerate(X)] for t in tasks)
+    assert all(deeply_equal(first, other) for other in again)
 
 
 @pytest.mark.parametrize("unmatched", [False, True])
