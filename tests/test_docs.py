@@ -7,6 +7,7 @@ import sys
 import tomllib
 import types
 from pathlib import Path
+from pydoc import locate
 
 import numpy as np
 import pytest
@@ -172,13 +173,16 @@ def documented(package):
 
 
 @pytest.mark.parametrize("package", PUBLIC)
-def test_every_parameter_in_the_reference_has_a_phrase(package):
+def test_every_parameter_has_a_phrase_and_all_that_is_to_be_seen_exists(package):
     bare = []
     for name, thing in documented(package):
         text = inspect.getdoc(thing) or ""
-        for section in re.findall(
-            r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n|\Z)", text, re.M | re.S
+        for heading, section in re.findall(
+            r"^(Parameters|Attributes|See Also)\n-+\n(.*?)(?=\n\n|\Z)", text, re.M | re.S
         ):
-            entries = re.findall(r"^([\w, ]+) : (?!matplotlib)[^\n]*(?=\n\S|\Z)", section, re.M)
-            bare += [f"{name}: {entry}" for entry in entries]
+            bare += [
+                f"{name}: {entry}"
+                for entry in re.findall(r"^([\w., ]+) : (?!matplotlib).*(?=\n\S|\Z)", section, re.M)
+                if heading != "See Also" or not locate(entry)
+            ]
     assert not bare

@@ -90,12 +90,11 @@ def test_the_package_imports_without_stubs_from_a_zip_and_without_docstrings(opt
     with zipfile.ZipFile(root, "w") as file:
         for path in PACKAGE.rglob("*.py"):
             file.write(path, path.relative_to(PACKAGE.parent))
-    done = subprocess.run(
-        [sys.executable, option, "-c", ALL_NAMES],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
+    printed = subprocess.check_output(
+        [sys.executable, option, "-c", ALL_NAMES], text=True, cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
-    assert done.stdout.strip() == str(root / "structboost" / "__init__.py")
+    assert printed.strip() == str(root / "structboost" / "__init__.py")
 
 
 def test_no_package_reads_a_stub_when_it_is_imported():

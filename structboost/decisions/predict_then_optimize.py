@@ -110,6 +110,11 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
     Elmachtoub and Grigas, Smart "predict, then optimize", Management Science 2022: the SPO+ loss
     (definition 3), a structured hinge (:class:`structboost.decisions.PredictThenOptimizeTask`).
 
+    See Also
+    --------
+    structboost.decisions.PredictThenOptimizeTask : The task that it trains.
+    structboost.StructBoost : Trainer of any task.
+
     Examples
     --------
     >>> import numpy as np

@@ -39,7 +39,7 @@ from structboost.validation import checked_callbacks, is_same, shown
 T = TypeVar("T")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
-_HEADING = re.compile(r"\n(Parameters|Attributes|Examples)\n-+\n")
+_HEADING = re.compile(r"\n(Parameters|Attributes|See Also|Examples)\n-+\n")
 # A heading such as ``tol : float``, and the indented lines below it.
 _ENTRY = re.compile(r"^(\w+) : .*(?:\n(?:[ ].*)?)*", re.MULTILINE)
 
@@ -49,9 +49,9 @@ def estimator(*parts: type) -> Callable[[type[T]], type[T]]:
 
     A class inherits the parameters of its bases with their defaults, and the entries of their
     docstrings under *Parameters* and *Attributes*, unless it overrides them.  In signature and
-    docstring, the parameters of the class come before those of its bases.  *Examples* are not
-    inherited.  Parts are classes that only declare: their parameters and entries are those of the
-    class, and they are not among its bases.
+    docstring, the parameters of the class come before those of its bases.  *See Also* and
+    *Examples* are not inherited.  Parts are classes that only declare: their parameters and entries
+    are those of the class, and they are not among its bases.
 
     A class with several objectives takes all parameters of these as further keywords, too.  An
     object has those that were set.
@@ -108,7 +108,6 @@ def _takes_more(init: Callable[..., None], names: Mapping[str, Any]) -> Callable
 def _documentation(cls: Any, parts: Sequence[type], parameters: Sequence[str]) -> str:
     """Return the docstring of a class with the entries of its parts and its bases."""
     summary, sections = _sections(cls)
-    examples = sections.pop("Examples", "")
     cls._described = {}
     for section in ("Parameters", "Attributes"):
         entries: dict[str, str] = {}
@@ -129,8 +128,11 @@ def _documentation(cls: Any, parts: Sequence[type], parameters: Sequence[str]) -
                 f"their own\n    (:mod:`structboost.objectives`): {further}."
             )
         blocks.append("\n".join(lines))
-    if examples:
-        blocks.append(f"Examples\n--------\n{examples.rstrip()}")
+    blocks += [
+        f"{section}\n{'-' * len(section)}\n{sections[section].rstrip()}"
+        for section in ("See Also", "Examples")
+        if section in sections
+    ]
     return "\n\n".join(blocks) + "\n"
 
 

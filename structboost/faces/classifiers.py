@@ -460,6 +460,13 @@ class StructBoostClassifier(BoostedClassifier):
     augmented with the label code (:class:`structboost.learners.label_augmented.LabelAugmented`;
     StructBoost, end of section 3.4).
 
+    See Also
+    --------
+    structboost.StructBoostMultiLabelClassifier : Classifier of sets of labels.
+    structboost.StructuredSVMClassifier : Classifier by one linear function.
+    structboost.StructBoost : Trainer of the same models for any task.
+    structboost.thin : Model of fewer trees.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -244,6 +244,11 @@ class AdaBoostMOClassifier(BoostedClassifier):
     C_ : float
         Infinity, because nothing is regularised.
 
+    See Also
+    --------
+    structboost.MultiBoostMOClassifier : The same problem with totally corrective weights.
+    structboost.StructBoostClassifier : Classifier to begin with.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -272,6 +277,11 @@ class AdaBoostMHClassifier(BoostedClassifier):
     C_ : float
         Infinity, because nothing is regularised.
 
+    See Also
+    --------
+    structboost.AdaBoostMOClassifier : The same with a code of its own choice.
+    structboost.StructBoostClassifier : Classifier to begin with.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -298,6 +308,11 @@ class AdaBoostECCClassifier(BoostedClassifier):
     C_ : float
         Infinity, because nothing is regularised.
 
+    See Also
+    --------
+    structboost.MultiBoostECCClassifier : The same problem with totally corrective weights.
+    structboost.StructBoostClassifier : Classifier to begin with.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -318,6 +333,11 @@ class MultiBoostMOClassifier(BoostedClassifier):
     """Totally corrective form of AdaBoost.MO (MultiBoost.MO, Algorithm 3).
 
     A pair of the exponential loss is an example and a bit.
+
+    See Also
+    --------
+    structboost.AdaBoostMOClassifier : The stage-wise form.
+    structboost.MultiBoostECCClassifier : Pairs of an example and a wrong class.
 
     Examples
     --------
@@ -347,6 +367,11 @@ class MultiBoostECCClassifier(BoostedClassifier):
     codes : {"random", "best"}
         Whether the code of a round is random, or the best for its weak learner.  With the best
         codes, the bound holds over all codes.
+
+    See Also
+    --------
+    structboost.AdaBoostECCClassifier : The stage-wise form.
+    structboost.MultiBoostMOClassifier : Pairs of an example and a bit.
 
     Examples
     --------
@@ -406,6 +431,11 @@ class MultiBoostCWClassifier(BoostedClassifier):
     objective_ : float
         ``sum(w) + C/p sum of exp(-margin)``, or the mean of the latter alone if C is infinite.
 
+    See Also
+    --------
+    structboost.MultiBoostClassifier : Classifier whose classes share the weak learners.
+    structboost.StructBoostClassifier : Classifier to begin with.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -444,6 +474,11 @@ class MultiBoostClassifier(BoostedClassifier):
     ----------
     objective_ : float
         The sum of the weights plus C times the mean loss, or the mean loss if C is infinite.
+
+    See Also
+    --------
+    structboost.MultiBoostCWClassifier : Classifier whose classes have their own learners.
+    structboost.ShareBoostClassifier : Classifier that shares few features.
 
     Examples
     --------

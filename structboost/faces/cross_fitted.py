@@ -79,6 +79,11 @@ class CrossFitted(TransformerMixin, BaseEstimator):
     -----
     Wolpert, Stacked generalization, Neural Networks 1992.
 
+    See Also
+    --------
+    structboost.StructBoostTagger : Tagger of sequences of rows, which takes these features.
+    structboost.text.TwoStageTagger : Tagger of text that is fitted out of fold, too.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -80,6 +80,11 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
     n_iter_ : int
         Exact passes over the examples.
 
+    See Also
+    --------
+    structboost.StructuredSVM : The same solver for any task.
+    structboost.StructBoostClassifier : Classifier by boosted trees.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -109,6 +109,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         The labels, including those of the hierarchy.  If ``y`` was a data frame, they are the names
         of its columns; if it was another indicator matrix, 0 to n_labels - 1.
 
+    See Also
+    --------
+    structboost.MultiLabelTask : The task that it trains.
+    structboost.HierarchicalMultiLabelTask : Sets of labels in a hierarchy.
+    structboost.StructBoostClassifier : Classifier of one label.
+
     Examples
     --------
     >>> import numpy as np

@@ -78,6 +78,11 @@ class StructBoostRanker(TableFace):
         has not improved for ``n_iter_no_change`` rounds, and keep the best round.  The certificate
         then refers to the last round trained.
 
+    See Also
+    --------
+    structboost.RankingTask : The task whose loss it takes.
+    structboost.StructBoostClassifier : Classifier with the same parameters.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

@@ -41,6 +41,11 @@ class ShareBoostClassifier(BoostedClassifier):
     objective_ : float
         Mean loss (3) plus the squares of the weights over C.
 
+    See Also
+    --------
+    structboost.StructBoostClassifier : Classifier to begin with.
+    structboost.StructBoostMultiLabelClassifier : Classifier of sets of labels.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

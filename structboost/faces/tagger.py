@@ -138,6 +138,13 @@ class StructBoostTagger(TagPrediction):
     transitions_ : ndarray, shape (n_classes, n_classes)
         Score of each tag (row) before each tag (column).
 
+    See Also
+    --------
+    structboost.text.TokenFeatures : Features of words, for a pipeline.
+    structboost.text.TwoStageTagger : Tagger of named entities.
+    structboost.CrossFitted : Out-of-fold features of tokens.
+    structboost.ChainTask : The task that it trains.
+
     Examples
     --------
     >>> from structboost import StructBoostTagger

@@ -263,6 +263,11 @@ class StructuredSVM(Trainer):
     C_ : float
         The C of the model.
 
+    See Also
+    --------
+    structboost.StructuredSVMClassifier : The same for classes.
+    structboost.StructBoost : Trainer of boosted weak learners.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

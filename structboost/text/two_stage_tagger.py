@@ -196,6 +196,10 @@ class TwoStageTagger(LoadedFromFile, BaseEstimator):
     -----
     Ratinov and Roth, Design challenges and misconceptions in named entity recognition, CoNLL 2009.
 
+    See Also
+    --------
+    structboost.StructBoostTagger : Tagger of sequences of any features.
+
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline

@@ -175,6 +175,12 @@ class StructBoost(Trainer):
     C_path_end_ : str
         Only with ``C="auto"``.  Reason why no larger C was tried.
 
+    See Also
+    --------
+    structboost.StructBoostClassifier : Classifier of tables, with the same training.
+    structboost.StructuredSVM : Trainer of one linear function.
+    structboost.check_task : Test of a task before it is trained.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

@@ -92,7 +92,7 @@ def test_signature_docstring_and_parameters_agree(face):
     text = inspect.getdoc(face)
     (_, described) = text.split("Parameters\n----------\n")
     described, attributes = described.split("\nAttributes\n----------\n")
-    attributes = attributes.split("\nExamples\n--------\n")[0]
+    attributes = attributes.split("\nSee Also\n--------\n")[0]
     heads, fitted = heads_of(described), heads_of(attributes)
     assert [head.removeprefix("**") for head in heads] == names
     assert all(name in described for name in face._flat_names)

@@ -134,8 +134,9 @@ def test_a_saved_model_loads_once_the_module_of_its_family_is_imported(serial, t
         """
     )
     command = [sys.executable, "-c", program, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(serial.predict(examples(30, seed=2)[0]))
+    assert subprocess.check_output(command, text=True).strip() == str(
+        serial.predict(examples(30, seed=2)[0])
+    )
 
 
 def test_a_name_belongs_to_one_family():

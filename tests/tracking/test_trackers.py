@@ -98,10 +98,8 @@ for frame in clip.frames[1:]:
 
 def test_boxes_do_not_depend_on_threads_or_kernels_of_blas(clip):
     """On one kind of processor: OpenCV chooses its code by what that can do, too."""
-    shown = subprocess.run(
-        [sys.executable, "-c", _BOXES], capture_output=True, text=True, check=True,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "4", "OPENBLAS_CORETYPE": "Nehalem"},
-    ).stdout  # fmt: skip
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "4", "OPENBLAS_CORETYPE": "Nehalem"}
+    shown = subprocess.check_output([sys.executable, "-c", _BOXES], text=True, env=environment)
     here = tracked(StructBoostTracker(), clip.frames[:6], clip.boxes[0])
     assert shown.split() == [*map(float.hex, here.ravel())]
 
