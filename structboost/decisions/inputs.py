@@ -140,10 +140,7 @@ class FeatureReader:
         return cls(columns), DecisionInputs(**encoded)
 
     def read(self, X: Any) -> DecisionInputs:
-        """Read features after training, with the same errors.
-
-        Missing numbers of columns that had none in training are NaN.
-        """
+        """Read features after training, with the same errors."""
         tables = _tables(X)
         if tables.keys() != self.columns.keys():
             raise ValueError(

@@ -143,12 +143,12 @@ class Preparation:
         return DecisionInputs(**tables)
 
     def _scaled(self, inputs: DecisionInputs) -> DecisionInputs:
-        scaled = {}
-        for kind, table in inputs.tables.items():
-            scaled[kind] = (table - self.arrays[f"{kind}_mean"]) / self.arrays[f"{kind}_spread"]
-            # Missing numbers of columns that had none in training become the mean.
-            scaled[kind][np.isnan(table)] = 0.0
-        return DecisionInputs(**scaled)
+        return DecisionInputs(
+            **{
+                kind: (table - self.arrays[f"{kind}_mean"]) / self.arrays[f"{kind}_spread"]
+                for kind, table in inputs.tables.items()
+            }
+        )
 
     def _with_models(self, start: str, scaled: DecisionInputs, costs: FloatArray) -> Preparation:
         """Train the start on inputs that are standardised already."""

@@ -47,6 +47,9 @@ def score(face):
     weighted = face.call(model.score, X, y, **more, sample_weight=np.ones(len(y)))
     if not np.isclose(value, weighted):
         yield f"score is {value}, but {weighted} with weights of one"
+    weights = np.geomspace(1e-3, 1e3, len(y))
+    if face.call(model.score, X, y, **more, sample_weight=weights) == value not in (0.0, 1.0):
+        yield f"score is {value} with weights from 0.001 to 1000, too"
     for name, weights in (("negative", -np.ones(len(y))), ("too short", np.ones(len(y) - 1))):
         fault = face.refusal(
             ["sample_weight"], partial(model.score, X, y, **more, sample_weight=weights)

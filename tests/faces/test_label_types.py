@@ -205,12 +205,6 @@ def test_class_weights_name_labels_of_their_type(face):
         expected = model.fit(X, y, sample_weight=weights).decision_function(X)
         found = model.set_params(class_weight={heavy: 5.0}).fit(X, y).decision_function(X)
         assert_array_equal(found, expected)
-    refused(
-        r"class_weight has the label .* y does not have",
-        model.set_params(class_weight={heavy: 1.0, 7: 2.0}).fit,
-        X,
-        y,
-    )
 
 
 @each_face_of_one_label
@@ -225,13 +219,3 @@ def test_labels_of_a_score_are_refused_as_in_a_fit(face):
             X,
             np.where(np.arange(40) == 3, np.inf, y),
         )
-
-
-@pytest.mark.parametrize("face", ["boosted", "linear"])
-def test_weights_of_classes_that_are_all_zero_are_named(face):
-    refused(
-        r"class_weight is {0: 0, 1: 0}",
-        FACES[face]().set_params(class_weight={0: 0, 1: 0}).fit,
-        X,
-        IS_FIRST.astype(int),
-    )

@@ -104,7 +104,7 @@ def test_one_run_gives_the_models_of_the_whole_path():
     display = SparsityPathDisplay.from_estimator(model, X[1::2], y[1::2], name="features")
     assert (np.diff(display.n_learners) >= 0).all()
     assert display.n_learners[-1] in (11, 12)
-    assert_allclose(display.errors, errors)
+    assert_allclose(display.line_.get_ydata(), np.multiply(100, errors))
     assert_array_equal(display.line_.get_xdata(), display.n_learners)
 
 

@@ -49,7 +49,7 @@ def log_loss_of_classes(y, scores):
     return logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(
     ("surrogate", "listed"),
     [(scaled_hinge, hinge_of_classes), (scaled_log_loss, log_loss_of_classes)],
@@ -58,7 +58,7 @@ def test_the_best_scale_is_that_of_an_independent_search(surrogate, listed, seed
     random = default_rng(seed)
     y, scores = classes(seed, strength=[0.0, 1.0, 2.0][seed % 3])
     scores *= 10.0 ** random.uniform(-3, 3)
-    weights = random.uniform(0.1, 3.0, len(y)) if seed % 2 else None
+    weights = random.exponential(1.0, len(y)) ** 3 if seed % 2 else None
     values = surrogate(TASK, INPUTS, y, rows(scores), weights)
 
     def mean(scale):

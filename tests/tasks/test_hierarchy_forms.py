@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from structboost import HierarchicalMultiLabelTask, StructBoost, StructBoostClassifier, TaxonomyTask
 from structboost.objectives import Exponential
-from structboost.tasks.hierarchical import label_tree, read_hierarchy, saved_tree
+from structboost.tasks.hierarchical import check_order, label_tree, read_hierarchy, saved_tree
 from tests.helpers.refusals import refused
 
 CLASSES = ["cat", "dog", "elm", "oak"]
@@ -97,6 +97,10 @@ def test_what_is_no_tree_is_refused_with_the_forms_that_are_taken(value, message
 @pytest.mark.parametrize("value", [{"a": {}}, {"a": []}, networkx.empty_graph(3, networkx.DiGraph)])
 def test_a_hierarchy_in_which_no_label_is_above_another_is_refused(value):
     refused(r"hierarchy is .*above another", read_hierarchy, value, (), "hierarchy")
+
+
+def test_pairs_that_all_sets_respect_are_no_pairs_that_are_turned():
+    check_order([("a", "c"), ("b", "c")], np.ones((2, 3), int), "abc")
 
 
 def nested_deep():

@@ -1,6 +1,7 @@
 """Chunk scores are those of conlleval, and tagged files come back as they were."""
 
 import pickle
+from io import StringIO
 from itertools import groupby, product
 
 import numpy as np
@@ -210,7 +211,7 @@ def file(tmp_path):
 def test_files_of_all_layouts_are_read(file, text, options, X, y, documents):
     X = [by_column(x) if isinstance(x[0], str) else x for x in X]
     path = file(text)
-    for lines in (path, path.read_text(encoding="utf-8-sig").split("\n")):
+    for lines in (path, StringIO(path.read_bytes().decode("utf-8-sig"), newline="")):
         found = read_tagged(lines, return_documents=True, **options)
         assert found[:2] == (X, y)
         assert found[2].tolist() == documents

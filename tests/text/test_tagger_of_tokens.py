@@ -236,8 +236,8 @@ def test_tags_of_a_word_in_other_folds_are_features_and_in_prediction_all():
     LOG.clear()
     X = [[{"word[0]": word}] for word in "abac"]
     y = [["B-x"], ["O"], ["O"], [None]]
-    tagger = TwoStageTagger(Recorder(C=1.0), folds=2).fit(X, y)
-    both, other = {"lexicon:B-x": "0.5", "lexicon:O": "0.5"}, {"lexicon:O": "0.75"}
+    tagger = TwoStageTagger(Recorder(C=1.0), folds=2).fit(X, y, sample_weight=[3, 1, 1, 1])
+    both, other = {"lexicon:B-x": "0.75", "lexicon:O": "0.25"}, {"lexicon:O": "0.75"}
     for inputs, lexicon in (
         (LOG[-1][0], [other, {}, {"lexicon:B-x": "0.75"}, {}]),
         (tagger._inputs([[{"word[0]": w}] for w in "abc"], None), [both, other, {}]),

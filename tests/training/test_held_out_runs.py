@@ -93,9 +93,11 @@ def test_differences_are_paired_and_weighted():
 @pytest.mark.parametrize("is_open", [False, True])
 def test_the_factor_makes_held_out_outputs_most_probable(is_open):
     rng = default_rng(0)
-    scores = rng.normal(size=4000)
-    signs = np.where(rng.random(4000) < 1 / (1 + np.exp(-3.0 * scores)), 1, -1)
+    # The scores of rows without weight tell nothing.
+    weights = np.repeat([3.0, 0.0], 4000)
+    scores = rng.normal(size=8000)
+    signs = np.where(rng.random(8000) < 1 / (1 + np.exp(-weights * scores)), 1, -1)
     look = Look(20, Temperature(2.0, 0.5), lambda f: np.log1p(np.exp(-f * signs * scores)))
-    run = HeldOutRun(np.ones(4000), [look])
+    run = HeldOutRun(weights, [look])
     factor = fitted_factor([run], [look], is_open=is_open).factor
     assert factor == pytest.approx(3.0 if is_open else 1.5, rel=0.1)
