@@ -112,6 +112,8 @@ class DaskTrainingSet(TrainingSet):
         check_examples(X, Y)
         self.task, self.X, self.Y = task, X.rechunk({1: -1}), Y
         self.offsets = {kind: np.arange(len(X) + 1)}
+        # Rows of the last sample, and their checksums, with which shards compare.
+        self._seen = np.zeros((2, 0), np.uint64)
 
     @override
     def bins(self, kind: str, *, exact: bool | None) -> Thresholds:
@@ -129,10 +131,12 @@ class DaskTrainingSet(TrainingSet):
 
     def _sample(self, *, takes_all: bool = False) -> AnyArray:
         """Return all rows, or a sample if there are many."""
-        rows = self.X
+        rows, at = self.X, np.arange(self.n_examples)
         if not takes_all and self.n_examples > SAMPLED_ROWS:
-            rows = rows[sampled_rows(self.n_examples, SAMPLED_ROWS)]
+            at = sampled_rows(self.n_examples, SAMPLED_ROWS)
+            rows = rows[at]
         (features,) = stacked(self.task, rows.compute()).rows.values()
+        self._seen = np.array((at, _checksums(features)), np.uint64)
         return features
 
     @override
@@ -150,8 +154,9 @@ class DaskTrainingSet(TrainingSet):
         (rows,) = self.X[first:last].rechunk(-1).to_delayed().ravel()
         if hasattr(y, "__dask_graph__"):
             (y,) = y.rechunk(-1).to_delayed().ravel()
+        seen = self._seen[:, slice(*np.searchsorted(self._seen[0], (first, last)))]
         source: Delayed = delayed(_source)(
-            self.task, rows, y, weights[first:last], of_shard, in_shards, first
+            self.task, rows, y, weights[first:last], of_shard, in_shards, first, seen
         )
         return source
 
@@ -164,10 +169,24 @@ def _source(
     blocks: Blocks,
     in_shards: FeaturesInShards,
     first_example: int,
+    seen: AnyArray,
 ) -> Shard | Failure:
     try:
         stack = stacked(task, X, first_example)
+        (features,) = stack.rows.values()
+        at, sums = seen
+        changed = at[_checksums(features[at - first_example]) != sums]
+        if len(changed):
+            raise TaskError(
+                f"X has other values in row {changed[0]} than when it was sampled, so they change "
+                "whenever Dask computes them; give X.persist(), or a fixed seed."
+            )
     except Exception as error:
         return Failure.of(error)
     rows = {kind: GivenRows(stack.rows[kind]) for kind in in_shards}
     return Shard(task, None, Y, weights, stack.offsets, blocks, in_shards, rows, first_example)
+
+
+def _checksums(rows: AnyArray) -> AnyArray:
+    """Sum the bits of the numbers of each row, in double precision, without rounding."""
+    return np.asarray(np.ascontiguousarray(rows, np.float64).view(np.uint64).sum(axis=1))

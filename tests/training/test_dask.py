@@ -6,6 +6,7 @@ import threading
 import dask
 import distributed
 import numpy as np
+import pandas as pd
 import pytest
 from dask import array, dataframe
 
@@ -170,6 +171,19 @@ def test_run_waits_for_a_cluster_without_workers():
         late.start()
         assert on_cluster(MulticlassTask(3), X, y) == serial(MulticlassTask(3), X, y)
         late.join()
+
+
+def shaken(x):
+    return x + np.random.default_rng().normal(size=x.shape)
+
+
+def test_data_that_change_whenever_they_are_computed_are_refused():
+    X, y = classes(100)
+    spread = array.from_array(X, chunks=(25, 4)).map_blocks(shaken, dtype=float)
+    refused(r"other values in row 0 .*persist", on_cluster, MulticlassTask(3), spread, y)
+    on_cluster(MulticlassTask(3), spread.persist(), y)
+    nullable = dataframe.from_pandas(pd.DataFrame(X).convert_dtypes(), npartitions=3)
+    on_cluster(MulticlassTask(3), nullable.to_dask_array(lengths=True), y)
 
 
 X60, Y60 = classes(60)
