@@ -49,7 +49,6 @@ from structboost.contract.task import (
     Batches,
     Decomposes,
     Lists,
-    Predicts,
     Separates,
     Sums,
     SumsBatches,
@@ -159,10 +158,8 @@ class Probe:
         rows = scores if len(scores) > 1 else next(iter(scores.values()))
         self._sets.append({kind: of_kind.copy() for kind, of_kind in scores.items()})
         n_before = len(self._searches)
-        # An argmax among listed outputs is that of the library, and a task with another prediction
-        # than the best output needs no argmax without the loss.
-        plain = () if isinstance(task, Predicts) else (False,)
-        for has_loss in () if is_enumerated(task) else (True, *plain):
+        # An argmax among listed outputs is that of the library.
+        for has_loss in () if is_enumerated(task) else (True, False):
             try:
                 output = best_output(task, self.x, rows, self.y if has_loss else None)
             except Exception as error:

@@ -258,13 +258,14 @@ def saved_indices(indices: Any, n_features: int) -> IntArray:
 # Fitted attributes that report a choice on held-out data, if there was one.
 _CHOSEN = (
     "C_path_", "C_path_end_", "validation_losses_", "max_depth_", "max_features_",
-    "category_penalty_",
+    "category_penalty_", "l2_regularization_",
     "theta_", "theta_path_", "theta_path_end_",
 )  # fmt: skip
 # Choices that the text of a fitted estimator names, in its words.
 _IN_WORDS = {
     "learning_rate_": "learning rate", "max_features_": "max_features", "max_depth_": "depth",
     "category_penalty_": "category_penalty", "outside_offset_": "outside_offset",
+    "l2_regularization_": "l2_regularization",
 }  # fmt: skip
 # Parameters of the trainer that are those of an estimator, or of its objective.
 _OF_TRAINER = (

@@ -85,9 +85,9 @@ class Objectives:
         Only with ``C="auto"``.  Reason why no larger C was tried.
     learning_rate_ : float
         Fraction of each step that was taken.  Missing if no steps are shrunk.
-    max_depth_, max_features_ : int, float
-        Depth of the trees, and fraction of the features that each node could split.  Missing
-        without stage-wise boosted trees.
+    max_depth_, max_features_, l2_regularization_ : int, float, float
+        Depth of the trees, fraction of the features that each node could split, and weight of the
+        squared leaves.  Missing without stage-wise boosted trees.
     category_penalty_ : float
         Number of mean row weights that a split by a set had to gain for each further category
         (:class:`structboost.learners.TreeFamily`).  1, unless left-out rows have a clearly lower
@@ -253,13 +253,13 @@ def recipe_of(
         choices = StageWise(
             {
                 "min_samples_leaf": values["min_samples_leaf"],
-                "l2_regularization": values["l2_regularization"],
                 "random_state": 0 if face.random_state is None else face.random_state,
             },
             values["learning_rate"],
             face.max_iter,
             values["max_depth"],
             values["max_features"],
+            values["l2_regularization"],
             is_likelihood=isinstance(objective, LogLoss),
             tries_long_steps=tries_long_steps,
         )

@@ -207,6 +207,8 @@ class Fitted:
         Rounds in the model.
     chosen : dict of str to object
         Further attributes, by their names.
+    of_part : Ensemble, optional
+        The model before so many rounds were trained on all examples, which saw no held-out ones.
     """
 
     model: Ensemble
@@ -217,6 +219,7 @@ class Fitted:
     temperature: float | None = None
     n_iter: int = 1
     chosen: dict[str, Any] = field(default_factory=dict)
+    of_part: Ensemble | None = None
 
     @classmethod
     def of(cls, trainer: Any) -> Fitted:
@@ -446,7 +449,9 @@ class Recipe:
             refit._objective = f"{self.objective} on all examples"
             ending = "interrupted"
             if _is_completed(refit, whole):
+                of_part = best.model
                 best, ending = self._kept(refit, Fitted.of(refit)), "held_out"
+                best.of_part = of_part
         best.ending = ending
         best.chosen = {**fitted.chosen, "validation_losses_": stopping.losses}
         for entry, loss in zip(best.history, stopping.losses, strict=False):

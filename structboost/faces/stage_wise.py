@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,10 +15,14 @@ from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.binning import BinsOfOneTable
 from structboost.learners.registry import members_of
 from structboost.learners.tree import TreeFamily
-from structboost.objectives.base import formulation_of
+from structboost.model.ensemble import model_scores
+from structboost.objectives.base import Problem as OfExamples
+from structboost.objectives.base import SoftmaxLink, formulation_of
+from structboost.objectives.likelihood import Likelihood
+from structboost.objectives.master import fitted_temperature
 from structboost.progress import Progress
 from structboost.tasks.base import has_contradictions
-from structboost.training.boosting import AUTO, StructBoost, loop_without_model
+from structboost.training.boosting import AUTO, loop_without_model
 from structboost.training.held_out_runs import (
     EARLY,
     HeldOutRun,
@@ -43,6 +47,8 @@ _LEARNED = 0.9
 # Long steps are tried from so many examples on, and up to so many features: a deep tree that may
 # split all of them takes long to grow.
 _FEWEST_OF_LONG, _MOST_FEATURES_OF_LONG = 2000, 64
+# Rows of average weight that are added to a leaf of long steps (docs/decisions.md).
+_RIDGE_OF_LONG = 20.0
 
 # Largest depth of TreeFamily.
 _DEEPEST = 12
@@ -58,6 +64,8 @@ _REPEATED = 2.0
 # more examples, so many are tried.
 _FOLDS, _MOST_FOLDED = 2, 6000
 _MOST_SOME = 5000
+# Of very many examples, one of so many is set aside for the temperature, at most so many in all.
+_ONE_OF, _MOST_ASIDE = 30, 5000
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ class TreeSettings:
         Fraction of the features that a node may split.
     category_penalty : float
         As in :class:`structboost.learners.TreeFamily`.
+    l2_regularization : float, optional
+        As there.  None is 0 for short steps.
     learning_rate : float, optional
         None is that of the formulation.
     max_rounds : int
@@ -84,99 +94,28 @@ class TreeSettings:
     row_fraction: float = 0.5
     max_features: float = ALL_FEATURES
     category_penalty: float = 1.0
+    l2_regularization: float | None = None
     learning_rate: float | None = None
     max_rounds: int = 200
     patience: int | None = None
 
     def with_long_steps(self) -> TreeSettings:
-        """Few rounds of deep trees, grown on most rows."""
+        """Few rounds of deep trees, grown on most rows, whose small leaves are shrunken."""
+        ridge = _RIDGE_OF_LONG if self.l2_regularization is None else self.l2_regularization
         return replace(
             self, max_depth=7, row_fraction=0.8, max_features=ALL_FEATURES, learning_rate=0.2,
-            max_rounds=100,
+            max_rounds=100, l2_regularization=ridge,
         )  # fmt: skip
 
 
-# A trainer with settings of trees.
-TrainerOf = Callable[[TreeSettings], StructBoost]
-
-
-def chosen_features(
-    settings: TreeSettings,
-    trainer_of: TrainerOf,
-    n_features: int,
-    examples: tuple[Any, Any],
-    sample_weight: Any,
-) -> TreeSettings:
-    """Return settings with the fraction of the features of least loss on left-out rows.
-
-    The choice does not depend on the number of rounds, so that a run can be resumed with more of
-    them.  If rounds leave no rows out, it is all features.
-    """
-    few = replace(settings, max_features=_FEW)
-    if n_features > _MOST_TRIED_FEATURES:
-        return few
-    of_all = _loss_of_left_out(trainer_of, settings, examples, sample_weight)
-    of_few = _loss_of_left_out(trainer_of, few, examples, sample_weight)
-    if of_all is None or of_few is None:
-        return settings
-    # If neither has learned anything, features may matter only together.
-    has_learned = min(of_all, of_few) < _LEARNED * constant_loss(examples[1], sample_weight)
-    return few if has_learned and of_all >= _CLEARLY_LESS * of_few else settings
-
-
-def chosen_penalty(
-    settings: TreeSettings, trainer_of: TrainerOf, examples: tuple[Any, Any], sample_weight: Any
-) -> TreeSettings:
-    """Return settings without a price of categories, if left-out rows have a clearly lower loss."""
-    free = replace(settings, category_penalty=0.0)
-    at_price, of_free = (
-        _loss_of_left_out(trainer_of, tried, examples, sample_weight) for tried in (settings, free)
-    )
-    if at_price is None or of_free is None:
-        return settings
-    return free if of_free < _CLEARLY_LESS * at_price else settings
-
-
-def chosen_steps(
-    settings: TreeSettings,
-    runs_of: Callable[[TreeSettings], list[HeldOutRun]],
-    *,
-    are_few: bool = False,
-) -> tuple[TreeSettings, list[HeldOutRun]]:
-    """Return settings of few long steps, if they predict held-out examples better, and their fits.
-
-    ``runs_of(settings)`` returns fits that leave examples out.  If they are on few of the examples,
-    which is unfair to long steps, these are taken unless they are clearly worse.
-    """
-    long, short = settings.with_long_steps(), settings
-    runs = runs_of(short)
-    if not runs:
-        return short, runs
-    of_long = runs_of(long)
-    looks = [run.looks[0] for run in of_long], [run.looks[0] for run in runs]
-    mean, error = difference(of_long, looks[0], runs, looks[1])
-    return (long, of_long) if mean < (error if are_few else -error) else (short, runs)
-
-
-def some_examples(X: Any, Y: Any, sample_weight: Any, most: int) -> tuple[Any, Any, Any]:
+def some_examples(examples: Examples, most: int) -> Examples:
     """Return at most so many of the examples, evenly spread, and their weights."""
-    if len(Y) <= most:
-        return X, Y, sample_weight
-    rows = np.linspace(0, len(Y) - 1, most).astype(np.int64)
-    weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
-    return *(rows_of(values, rows) for values in (X, Y)), weights
-
-
-def _loss_of_left_out(
-    trainer_of: TrainerOf, settings: TreeSettings, examples: tuple[Any, Any], sample_weight: Any
-) -> float | None:
-    """Return the loss of the rows that the rounds of a short fit left out."""
-    short = replace(settings, learning_rate=_RATE_OF_TRIAL, max_rounds=_ROUNDS_OF_TRIAL)
-    trainer = trainer_of(short)
-    with loop_without_model(trainer, *some_examples(*examples, sample_weight, _MOST_TRIED)) as loop:
-        loop.run()
-        temperature = loop.temperature()
-    return None if temperature is None else temperature.loss
+    n_examples, weights = len(examples.Y), examples.weights
+    if n_examples <= most:
+        return examples
+    rows = np.linspace(0, n_examples - 1, most).astype(np.int64)
+    weights = None if weights is None else np.asarray(weights)[rows]
+    return Examples(rows_of(examples.X, rows), rows_of(examples.Y, rows), weights)
 
 
 def constant_loss(Y: Any, weights: Any) -> float:
@@ -198,7 +137,7 @@ class StageWise(Choices):
     ----------
     trees : dict of str to object
         Parameters of :class:`structboost.learners.TreeFamily` that are not chosen.
-    learning_rate, max_iter, max_depth, max_features : number or "auto"
+    learning_rate, max_iter, max_depth, max_features, l2_regularization : number or "auto"
         As in :class:`structboost.StructBoostClassifier`.
     is_likelihood : bool
         Whether the likelihood of the true outputs is maximised.
@@ -211,6 +150,7 @@ class StageWise(Choices):
     max_iter: int | str
     max_depth: int | str
     max_features: float | str
+    l2_regularization: float | str
     is_likelihood: bool
     tries_long_steps: bool = False
 
@@ -219,15 +159,16 @@ class StageWise(Choices):
     @override
     def train(self, recipe: Recipe, problem: Problem) -> Fitted:
         # The trials, the folds and the fit bin one table.
-        binning = BinsOfOneTable()
-        trials = _Trials(self, recipe, problem, binning)
+        binning, weak_learner, aside = BinsOfOneTable(), recipe.weak_learner, None
+        members = [] if isinstance(weak_learner, Mapping) else members_of(weak_learner)
+        is_grown = any(is_text(member, "tree") for member in members)
+        if is_grown:
+            problem, aside = self.set_aside(problem)
+        trials = _Trials(self, recipe, problem, binning, aside)
         with ExitStack() as ends_of_fit:
             ends_of_fit.callback(binning.forget)
             runs: list[HeldOutRun] = []
-            weak_learner, examples = recipe.weak_learner, problem.examples
-            settings = self.first(len(examples.Y), weak_learner)
-            members = [] if isinstance(weak_learner, Mapping) else members_of(weak_learner)
-            is_grown = any(is_text(member, "tree") for member in members)
+            settings = self.first(len(problem.examples.Y), weak_learner)
             chosen: dict[str, Any] = {}
             if is_grown:
                 progress = Progress(visible=bool(recipe.settings.get("verbose")))
@@ -236,11 +177,8 @@ class StageWise(Choices):
                     settings, runs = trials.chosen(settings)
                 finally:
                     progress.close()
-                # Where the user gave the rounds, a run can be resumed with more of them.
-                ends = is_same(self.max_iter, AUTO) and problem.held is None
-                if ends and ends_early(runs, constant_loss(examples.Y, examples.weights)):
-                    settings = replace(settings, patience=EARLY)
-                chosen = {"max_depth_": settings.max_depth, "max_features_": settings.max_features}
+                names = ("max_depth", "max_features", "l2_regularization")
+                chosen = {f"{name}_": getattr(settings, name) or 0.0 for name in names}
                 if recipe.categorical:
                     chosen["category_penalty_"] = settings.category_penalty
             final = trials.at(settings)
@@ -249,14 +187,46 @@ class StageWise(Choices):
             fitted.chosen |= {**chosen, "learning_rate_": float(rate.shrinkage)}
             if fitted.ending == "interrupted":
                 return fitted
-            counts = examples.counts
-            if is_grown and problem.held is not None and problem.whole is not None:
-                counts = problem.whole.counts
+            if aside is not None:
+                _set_temperature(fitted, _fitted_on(problem.task, fitted, rate.link, aside))
+                return fitted
+            whole = problem.examples
+            if (
+                problem.held is not None
+                and problem.whole is not None
+                and trials.are_few
+                and is_grown
+            ):
+                whole = problem.whole
                 runs = trials.after_early_stopping(settings, fitted.n_iter)
             if runs:
-                is_open = trials.binning.rows_of_each(counts) >= _REPEATED
-                _correct_temperature(fitted, runs, is_open=is_open)
+                is_open = binning.rows_of_each(whole.counts) >= _REPEATED
+                _set_temperature(fitted, _corrected(fitted, runs, is_open=is_open))
             return fitted
+
+    def set_aside(self, problem: Problem) -> tuple[Problem, Examples | None]:
+        """Return the problem and, of many examples, those that tell the temperature.
+
+        Those held out for early stopping do.  Of very many a few have no weight in the fit.
+        """
+        examples = problem.examples
+        n_examples = len(examples.Y)
+        if not self.tries_long_steps or n_examples <= _MOST_FOLDED:
+            return problem, None
+        if problem.held is not None or n_examples <= _LARGE:
+            return problem, problem.held
+        _, labels, sizes = np.unique(examples.Y, return_inverse=True, return_counts=True)
+        rows = np.random.RandomState(0).permutation(n_examples)[::_ONE_OF][:_MOST_ASIDE]
+        rows = np.sort(rows[sizes[labels[rows]] > _ONE_OF])
+        # One of the equal examples that were merged.
+        assert examples.counts is not None
+        weights, of_rows = (
+            np.array(examples.weights),
+            examples.weights[rows] / examples.counts[rows],
+        )
+        weights[rows] -= of_rows
+        aside = Examples(rows_of(examples.X, rows), examples.Y[rows], of_rows)
+        return replace(problem, examples=replace(examples, weights=weights)), aside
 
     def first(self, n_examples: int, weak_learner: Any) -> TreeSettings:
         """Return the settings of trees from which the choice begins."""
@@ -272,8 +242,9 @@ class StageWise(Choices):
         if not is_same(self.max_depth, AUTO):
             depth = checked_whole_number(self.max_depth, "max_depth", _DEEPEST)
             first = replace(first, max_depth=depth)
-        if not is_same(self.max_features, AUTO):
-            first = replace(first, max_features=self.max_features)  # type: ignore[arg-type]
+        for name in ("max_features", "l2_regularization"):
+            if not is_same(getattr(self, name), AUTO):
+                first = replace(first, **{name: getattr(self, name)})
         return first
 
 
@@ -288,12 +259,15 @@ class _Trials:
         The fit, without settings of trees and steps.
     problem : Problem
     binning : BinsOfOneTable
+    aside : Examples, optional
+        Those that tell the temperature of the fit itself.
     """
 
     stage_wise: StageWise
     recipe: Recipe
     problem: Problem
     binning: BinsOfOneTable
+    aside: Examples | None
 
     @property
     def gives_losses(self) -> bool:
@@ -314,6 +288,7 @@ class _Trials:
             **stage_wise.trees,
             depth=settings.max_depth,
             max_features=settings.max_features,
+            l2_regularization=settings.l2_regularization or 0.0,
             category_penalty=settings.category_penalty,
             row_fraction=settings.row_fraction,
             confident=True,
@@ -331,58 +306,96 @@ class _Trials:
             choices=None,
         )
 
+    @property
+    def are_few(self) -> bool:
+        """Whether all examples take part in trials."""
+        return _n_parts(self.problem.examples.Y) <= _MOST_FOLDED
+
     def chosen(self, first: TreeSettings) -> tuple[TreeSettings, list[HeldOutRun]]:
         """Choose the settings that are left open, and return the fits that leave examples out.
 
-        Of many examples some are tried, and no fits are returned.
+        Of many examples some are tried.
         """
         if not self.gives_losses:
             return first, []
-        examples, stage_wise = self.problem.examples, self.stage_wise
-        is_wide = self.problem.n_features > _MOST_FEATURES_OF_LONG
+        examples, stage_wise, are_few = self.problem.examples, self.stage_wise, self.are_few
+        takes_long = self.problem.n_features <= _MOST_FEATURES_OF_LONG
+        takes_long &= stage_wise.tries_long_steps
         # They would change all of these.
         names = ("max_depth", "max_features", "learning_rate", "max_iter")
         is_open = all(is_same(getattr(stage_wise, name), AUTO) for name in names)
-        tries = stage_wise.tries_long_steps and is_open and not is_wide
-        n_examples = len(examples.Y)
-        if _n_parts(examples.Y) > _MOST_FOLDED:
-            if tries:
-                some = Examples(
-                    *some_examples(examples.X, examples.Y, examples.weights, _MOST_SOME)
-                )
-                folds = self.weights_of_folds(some)[:1]
-
-                def runs_of_some(settings: TreeSettings) -> list[HeldOutRun]:
-                    rounds = min(settings.max_rounds, _MOST_ROUNDS_OF_MANY)
-                    return self.runs(replace(settings, max_rounds=rounds), some, folds)
-
-                first, _ = chosen_steps(first, runs_of_some, are_few=n_examples > _LARGE)
-            return self.after_short_trials(first), []
-        folds = self.weights_of_folds(examples)
-        chosen = self.after_short_trials(first)
-        if tries and n_examples >= _FEWEST_OF_LONG:
-            return chosen_steps(chosen, lambda settings: self.runs(settings, examples, folds))
-        # Early stopping ends otherwise.
+        chosen = self.with_features(first)
+        if are_few or not takes_long:
+            chosen = self.with_penalty(chosen)
+        if not (are_few or takes_long):
+            return chosen, []
+        n_examples, tried, n_folds = len(examples.Y), chosen, _FOLDS
+        if not are_few:
+            most = min(chosen.max_rounds, _MOST_ROUNDS_OF_MANY)
+            tried = replace(chosen, max_rounds=most, patience=EARLY)
+            examples, n_folds = some_examples(examples, _MOST_SOME), 1
+        folds = self.weights_of_folds(examples)[:n_folds]
+        runs: list[HeldOutRun] = []
         is_watched = self.problem.held is not None
-        return chosen, [] if is_watched else self.runs(chosen, examples, folds)
+        tries = takes_long and is_open and n_examples >= _FEWEST_OF_LONG
+        if tries or (self.aside is None and not is_watched):
+            runs = self.runs(tried, examples, folds)
+        if tries and runs:
+            long = chosen.with_long_steps()
+            of_long = self.runs(long, examples, folds)
+            looks = [run.looks[0] for run in of_long], [run.looks[0] for run in runs]
+            mean, error = difference(of_long, looks[0], runs, looks[1])
+            # Few of the examples are unfair to long steps.
+            if mean < (error if n_examples > _LARGE else -error):
+                chosen, runs = long, of_long
+        if not are_few:
+            return self.with_penalty(chosen), runs
+        # Where the user gave the rounds, a run can be resumed with more of them.
+        ends = is_same(stage_wise.max_iter, AUTO) and not is_watched
+        if ends and ends_early(runs, constant_loss(examples.Y, examples.weights)):
+            chosen = replace(chosen, patience=EARLY)
+        return chosen, runs
 
-    def after_short_trials(self, settings: TreeSettings) -> TreeSettings:
-        """Choose features of nodes, and the price of categories."""
-        of_examples = (self.problem.examples.X, self.problem.examples.Y)
-        weights = self.problem.examples.weights
-        is_long = settings.row_fraction != TreeSettings.row_fraction
-        if is_same(self.stage_wise.max_features, AUTO) and not is_long:
-            n_features = self.problem.n_features
-            settings = chosen_features(settings, self.trainer, n_features, of_examples, weights)
-        if self.recipe.categorical:
-            settings = chosen_penalty(settings, self.trainer, of_examples, weights)
-        return settings
+    def with_features(self, settings: TreeSettings) -> TreeSettings:
+        """Choose the fraction of the features that a node may split, if it is left open.
+
+        The choice does not depend on the number of rounds, so that a run can be resumed with more
+        of them.  If rounds leave no rows out, it is all features.
+        """
+        few = replace(settings, max_features=_FEW)
+        if not is_same(self.stage_wise.max_features, AUTO):
+            return settings
+        if self.problem.n_features > _MOST_TRIED_FEATURES:
+            return few
+        examples = self.problem.examples
+        of_all, of_few = self.loss_of_left_out(settings), self.loss_of_left_out(few)
+        # If neither has learned anything, features may matter only together.
+        learned = _LEARNED * constant_loss(examples.Y, examples.weights)
+        has_learned = min(of_all, of_few) < learned
+        return few if has_learned and of_all >= _CLEARLY_LESS * of_few else settings
+
+    def with_penalty(self, settings: TreeSettings) -> TreeSettings:
+        """Drop the price of categories if left-out rows have a clearly lower loss without it."""
+        if not self.recipe.categorical:
+            return settings
+        free = replace(settings, category_penalty=0.0)
+        least = _CLEARLY_LESS * self.loss_of_left_out(settings)
+        return free if self.loss_of_left_out(free) < least else settings
+
+    def loss_of_left_out(self, settings: TreeSettings) -> float:
+        """Return the loss of the rows that the rounds of a short fit left out, or infinity."""
+        short = replace(settings, learning_rate=_RATE_OF_TRIAL, max_rounds=_ROUNDS_OF_TRIAL)
+        some = some_examples(self.problem.examples, _MOST_TRIED)
+        with loop_without_model(self.trainer(short), some.X, some.Y, some.weights) as loop:
+            loop.run()
+            temperature = loop.temperature()
+        return np.inf if temperature is None else temperature.loss
 
     def after_early_stopping(self, settings: TreeSettings, n_rounds: int) -> list[HeldOutRun]:
         """Train for as many rounds as were best, without the held-out examples of each fold."""
         whole = self.problem.whole
         assert whole is not None
-        if _n_parts(whole.Y) > _MOST_FOLDED or not self.gives_losses:
+        if not self.gives_losses:
             return []
         settings = replace(settings, max_rounds=n_rounds)
         return self.runs(settings, whole, self.weights_of_folds(replace(whole, groups=None)))
@@ -416,17 +429,32 @@ class _Trials:
         return [fold.weights_of(len(examples.Y)) for fold in folds]
 
 
-def _correct_temperature(fitted: Fitted, runs: Sequence[HeldOutRun], *, is_open: bool) -> None:
-    """Set the temperature by held-out examples.
+def _corrected(fitted: Fitted, runs: Sequence[HeldOutRun], *, is_open: bool) -> float:
+    """Return the temperature that fits of other examples ask for.
 
     ``is_open`` is whether the rows that rounds left out tell nothing of it.
     """
     looks = [run.after(fitted.n_iter) for run in runs]
     factor = fitted_factor(runs, looks, is_open=is_open).factor
-    if not is_open and fitted.temperature is not None:
-        factor *= fitted.temperature
-    fitted.temperature, facts = factor, {**fitted.model.metadata, "temperature": factor}
-    fitted.model = replace(fitted.model, metadata=facts)
+    return factor if is_open or fitted.temperature is None else factor * fitted.temperature
+
+
+def _fitted_on(task: Any, fitted: Fitted, link: SoftmaxLink, held: Examples) -> float:
+    """Return the temperature at which held-out examples are most likely."""
+    scores = model_scores(task, fitted.of_part or fitted.model, held.X)
+    of_held = OfExamples(task, held.X, held.Y, scores.offsets, np.ones(len(held.Y)))
+    likelihood = Likelihood(of_held, probes=False)
+
+    def loss(factor: float) -> float:
+        losses = likelihood.losses(scores.times(link.sharpness * factor).rows)
+        return float(np.average(losses, weights=held.weights))
+
+    return fitted_temperature(loss, len(held.Y)).factor
+
+
+def _set_temperature(fitted: Fitted, factor: float) -> None:
+    facts = {**fitted.model.metadata, "temperature": factor}
+    fitted.temperature, fitted.model = factor, replace(fitted.model, metadata=facts)
 
 
 def _with_trees(families: Any, trees: Any) -> Any:

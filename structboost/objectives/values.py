@@ -234,7 +234,7 @@ class Pairwise(Objective):
     learning_rate: float | str = AUTO
     max_depth: int | str = 4
     min_samples_leaf: int = 1
-    l2_regularization: float = 0.0
+    l2_regularization: float | str = 0.0
     max_features: float | str = AUTO
     engine: Any = "threads"
     callbacks: Sequence[Any] | None = None
@@ -254,8 +254,11 @@ class LogLoss(Pairwise):
 
     Parameters
     ----------
-    learning_rate, min_samples_leaf, l2_regularization, max_features : optional
+    learning_rate, min_samples_leaf, max_features : optional
         As in :class:`Pairwise`.
+    l2_regularization : float or "auto"
+        Weight of the squared leaves of a tree.  ``"auto"`` is 20 for long steps, and 0 otherwise;
+        ``l2_regularization_`` is the result.
     max_depth : int or "auto"
         Depth of the trees.  ``"auto"`` is 5.  If learning rate, rounds and features are left open,
         too, classifiers of 2,000 rows or more and at most 64 features also try few long steps: 100
@@ -271,6 +274,7 @@ class LogLoss(Pairwise):
     linear_loss = "log_loss"
 
     max_depth: int | str = AUTO
+    l2_regularization: float | str = AUTO
     C: float | str = AUTO
     tol: float = 0.01
 

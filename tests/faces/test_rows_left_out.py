@@ -5,6 +5,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.datasets import load_wine, make_classification
 from sklearn.metrics import log_loss
 
@@ -166,20 +167,68 @@ def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth
         labels = (rows.sum(axis=1) > 0).astype(int)
     model = StructBoostClassifier(random_state=0).fit(rows, labels)
     assert (model.max_depth_, model.learning_rate_) == ((5, 0.1) if is_smooth else (7, 0.2))
+    assert model.l2_regularization_ == (0 if is_smooth else 20)
     assert reloaded(model).max_depth_ == model.max_depth_
     given = StructBoostClassifier(random_state=0, max_depth=5, max_iter=5).fit(rows, labels)
-    assert (given.max_depth_, given.n_iter_) == (5, 5)
+    assert (given.max_depth_, given.n_iter_, given.l2_regularization_) == (5, 5, 0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("are_many", [False, True])
-def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
-    monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 2000)
-    monkeypatch.setattr(stage_wise, "_MOST_SOME", 2000)
-    monkeypatch.setattr(stage_wise, "_LARGE", 2400 if are_many else 20_000)
-    assert StructBoostClassifier(random_state=0).fit(*steps_and_labels()).max_depth_ == 7
-    rng = default_rng(0)
-    # On noise neither is better: a tie goes to long steps only if some rows stand for many.
-    noise = rng.normal(size=(2500, 20)), rng.integers(0, 2, 2500)
-    tied = StructBoostClassifier(random_state=0).fit(*noise)
-    assert tied.max_depth_ == (7 if are_many else 5)
+def test_long_steps_have_the_ridge_that_the_user_gave():
+    model = StructBoostClassifier(random_state=0, l2_regularization=2.0).fit(*steps_and_labels())
+    assert (model.max_depth_, model.l2_regularization_) == (7, 2.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize(
+    "limits", [{}, {"_MOST_FOLDED": 2000}, {"_MOST_FOLDED": 0, "_LARGE": 2000}]
+)
+def test_probabilities_suit_new_rows_at_every_size(limits, early_stopping, monkeypatch):
+    """A fit alone, one on some of the rows, and rows set aside tell the temperature."""
+    for name, value in limits.items():
+        monkeypatch.setattr(stage_wise, name, value)
+    rows = default_rng(0).normal(size=(6000, 20))
+    labels = rows.sum(axis=1) + default_rng(1).normal(size=6000) > 0
+    train, new = slice(0, 3000), slice(3000, None)
+    model = StructBoostClassifier(early_stopping=early_stopping, random_state=0)
+    found = model.fit(rows[train], labels[train]).predict_proba(rows[new])
+    # Powers of probabilities are those at another temperature.
+    powers = (found**factor for factor in np.exp(np.linspace(-2, 2, 81)))
+    best = min(log_loss(labels[new], of / of.sum(axis=1, keepdims=True)) for of in powers)
+    assert log_loss(labels[new], found) < 1.02 * best
+
+
+@pytest.mark.slow
+def test_rows_that_tell_the_temperature_have_no_weight_in_the_fit(monkeypatch):
+    monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 1000)
+    monkeypatch.setattr(stage_wise, "_LARGE", 2000)
+    found, set_aside = [], stage_wise.StageWise.set_aside
+
+    def spied(self, problem):
+        found.append((problem, *set_aside(self, problem)))
+        return found[-1][1:]
+
+    monkeypatch.setattr(stage_wise.StageWise, "set_aside", spied)
+    rows = default_rng(0).normal(size=(2500, 5))
+    labels = (rows.sum(axis=1) > 0).astype(int)
+    rows[:, 0] = np.arange(2500)
+    labels[:20] = 2
+    weights = default_rng(1).uniform(0.5, 1.5, 2500)
+    quick = StructBoostClassifier(max_iter=20, max_depth=3, max_features=1.0, random_state=0)
+    right = quick.fit(rows, labels, weights)
+    aside = found[0][2].X[:, 0].astype(int)
+    assert len(aside) > 60
+    # Rare classes take part whole.
+    assert aside.min() >= 20
+    wrong = labels.copy()
+    wrong[aside] = 1 - labels[aside]
+    damaged = clone(quick).fit(rows, wrong, weights)
+    assert damaged.model_.weights.tobytes() == right.model_.weights.tobytes()
+    assert damaged.temperature_ < 0.5 * right.temperature_
+    # Of equal rows, one is set aside.
+    twice = np.repeat(np.arange(2500), 2)
+    found.clear()
+    clone(quick).fit(rows[twice], labels[twice], weights[twice])
+    before, after = (of.examples.weights for of in found[0][:2])
+    assert set(np.round(after / before, 9)) == {0.5, 1.0}
