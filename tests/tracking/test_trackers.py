@@ -420,12 +420,13 @@ def test_a_candidate_must_stand_out_more_near_its_last_place(score, margin, is_n
 def test_a_lost_object_is_back_when_further_frames_confirm_it():
     recognition = lost_after_a_usual_run()
     clear, vague = BoxMatch(BOX, 0.3, 0.5), BoxMatch(BOX, 0.3, 0.1)
+    weak = BoxMatch(BOX, 0.1, 0.175)  # .73 of a usual return
     recognition.propose(clear, BOX, is_near=True)
     assert not recognition.confirm(clear, BOX + 1)
     assert_array_equal(recognition.candidate, BOX + 1)
+    assert not recognition.confirm(weak, BOX)
+    # There would be evidence enough, but there is no candidate: it begins anew.
     assert not recognition.confirm(vague, BOX)
-    assert recognition.candidate is None  # and it begins anew
-    weak = BoxMatch(BOX, 0.1, 0.175)  # .73 of a usual return
     for match, wanted in ((clear, [False, True]), (weak, [False, False, False, True])):
         recognition.propose(match, BOX, is_near=match is clear)
         assert [recognition.confirm(match, BOX) for _ in wanted] == wanted
