@@ -476,7 +476,7 @@ def _document_indices(documents: Any, n_sequences: int) -> IntArray | None:
 def _for_fold(estimator: Any, fitted: Any, fraction: float) -> Any:
     """Return the tagger of a fold, with the C that was chosen on all sequences, scaled."""
     tagger = clone(estimator)
-    if isinstance(tagger.C, str) and np.isfinite(fitted.C_):
+    if (tagger.C is None or isinstance(tagger.C, str)) and np.isfinite(fitted.C_):
         # Without a choice of C only early stopping reads the scorer.
         scoring = tagger.scoring if tagger.early_stopping else None
         tagger.set_params(C=float(fitted.C_) * fraction, scoring=scoring)

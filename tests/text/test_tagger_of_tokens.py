@@ -322,16 +322,18 @@ def test_unusable_folds_and_documents_raise_with_a_remedy(folds, documents, matc
 def test_documents_are_held_out_as_a_whole_where_a_stage_chooses(monkeypatch):
     X, y, documents = corpus(0)
     tokens = TokenFeatures().fit_transform(X)
-    groups = []
+    groups, chosen = [], []
     fit = StructBoostTagger.fit
 
     def recorded(self, X, y, sample_weight=None, **more):
         groups.append(more.get("groups"))
+        chosen.append(self.C is None)
         return fit(self, X, y, sample_weight, **more)
 
     monkeypatch.setattr(StructBoostTagger, "fit", recorded)
     TwoStageTagger(StructBoostTagger(), folds=2).fit(tokens, y, documents=documents)
-    assert [own is not None for own in groups] == [True, False, False, True]
+    # Taggers of folds have the C of the first stage.
+    assert [of is not None for of in groups] == chosen == [True, False, False, True]
     assert len(set(groups[0])) == len(set(documents))
     groups.clear()
     TwoStageTagger(StructBoostTagger(C=3.0), folds=2).fit(tokens, y, documents=documents)
