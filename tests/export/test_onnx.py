@@ -159,6 +159,7 @@ MODELS = {name: partial(fitted, name) for name in CODED} | {
         "trees of two levels": {"weak_learner": "pair_tree"},
         "deep trees and stumps": {"weak_learner": ["tree", "stump"]},
         "taxonomy": {"taxonomy": {"a": [0, 1], "b": [2, 3]}},
+        "likely": {"objective": "l1_log_loss", "taxonomy": {"a": [0, 1], "b": [2, 3]}},
         "empty": {"C": 1e-3},
     }.items()
 }
