@@ -467,8 +467,8 @@ class MultiBoostClassifier(BoostedClassifier):
         Weight of the training loss, infinite for no regularisation (exponential loss only).
     loss : {"exponential", "hinge"}
         Loss on the margins, where the hinge uses the best wrong class.
-    solver : {"lbfgs", "fcd"}
-        Solver for the exponential loss: L-BFGS-B, or fast coordinate descent.
+    solver : {"fcd", "lbfgs"}
+        Solver for the exponential loss: fast coordinate descent, or L-BFGS-B.
 
     Attributes
     ----------
@@ -491,10 +491,11 @@ class MultiBoostClassifier(BoostedClassifier):
     """
 
     loss: str = "exponential"
-    solver: str = "lbfgs"
+    solver: str = "fcd"
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        is_hinge = checked_choice(self.loss, "loss", LOSSES) == "hinge"
-        formulation = "one_slack" if is_hinge else Exponential(self.solver)
+        checked_choice(self.loss, "loss", LOSSES)
+        # Weights of the same learner in all classes need more sweeps than those of one class.
+        formulation = "one_slack" if self.loss == "hinge" else Exponential(self.solver, 10)
         return self._plain_recipe(formulation, pricing="best", columns_per_channel=1)

@@ -198,8 +198,8 @@ def test_stage_wise_is_the_printed_update():
     [
         MultiBoostCWClassifier(C=100, max_rounds=20),
         MultiBoostCWClassifier(C=100, max_rounds=20, solver="lbfgs"),
+        MultiBoostClassifier(C=100, max_rounds=20, solver="lbfgs"),
         MultiBoostClassifier(C=100, max_rounds=20),
-        MultiBoostClassifier(C=100, max_rounds=20, solver="fcd"),
         MultiBoostClassifier(C=100, max_rounds=20, loss="hinge"),
     ],
 )
