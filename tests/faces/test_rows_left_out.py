@@ -174,12 +174,6 @@ def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth
 
 
 @pytest.mark.slow
-def test_long_steps_have_the_ridge_that_the_user_gave():
-    model = StructBoostClassifier(random_state=0, l2_regularization=2.0).fit(*steps_and_labels())
-    assert (model.max_depth_, model.l2_regularization_) == (7, 2.0)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("early_stopping", [False, True])
 @pytest.mark.parametrize(
     "limits", [{}, {"_MOST_FOLDED": 2000}, {"_MOST_FOLDED": 0, "_LARGE": 2000}]
