@@ -53,6 +53,12 @@ def test_the_least_expected_loss_equals_enumeration(seed, loss, pairs, some):
         assert chances[i] @ of_found == pytest.approx(least, abs=1e-12)
 
 
+def test_no_label_is_turned_that_costs_more_than_a_wrong_set():
+    scores = np.array([[1.5, 1.5], [1.5, 0.5]])
+    found = MultiLabelTask(2, "subset")._best(scores, np.ones_like(scores, int))
+    assert found.tolist() == [[1, 1], [1, 0]]
+
+
 def test_costs_of_wrong_labels_add_up():
     alike = MultiLabelTask(3, costs=[3, 1, 2])
     assert alike.loss([1, 0, 0], [0, 0, 1]) == pytest.approx(5 / 3)
