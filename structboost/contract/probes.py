@@ -49,6 +49,7 @@ from structboost.contract.task import (
     Batches,
     Decomposes,
     Lists,
+    Predicts,
     Separates,
     Sums,
     SumsBatches,
@@ -158,8 +159,10 @@ class Probe:
         rows = scores if len(scores) > 1 else next(iter(scores.values()))
         self._sets.append({kind: of_kind.copy() for kind, of_kind in scores.items()})
         n_before = len(self._searches)
-        # An argmax among listed outputs is that of the library.
-        for has_loss in () if is_enumerated(task) else (True, False):
+        # An argmax among listed outputs is that of the library, and a task with another prediction
+        # than the best output needs no argmax without the loss.
+        plain = () if isinstance(task, Predicts) else (False,)
+        for has_loss in () if is_enumerated(task) else (True, *plain):
             try:
                 output = best_output(task, self.x, rows, self.y if has_loss else None)
             except Exception as error:

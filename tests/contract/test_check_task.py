@@ -15,7 +15,7 @@ from structboost import PartKind, StructBoost, Task, check_task
 from structboost.contract.calls import predictions, separation
 from structboost.contract.parts import Marginals, StackedParts, deeply_equal
 from structboost.contract.separation import KeptTruth
-from structboost.tasks import BinaryTask, MulticlassTask
+from structboost.tasks import BinaryTask, MulticlassTask, RankingTask
 from structboost.tasks.chain import ChainTask
 from tests.contract.test_lying_tasks import Tags, wrong
 from tests.helpers.listed_outputs import (
@@ -335,5 +335,7 @@ def test_codes_agree_with_the_argmax():
     X, y = default_rng(0).normal(size=(6, 2)), np.array([0, 1, 2, 0, 1, 2])
     check_task(MulticlassTask(3), X, y)
     check_task(BinaryTask(), X, np.where(y > 0, 1, -1))
+    for loss in ("pairs", "ndcg"):
+        check_task(RankingTask(loss), [X, X[1:]], [y, y[1:]])
     refused(r"codes and separate disagree on X\[0\]", check_task, Swapped(3), X, y)
     refused("losses must be >= 0", check_task, Negative(3), X, y)
