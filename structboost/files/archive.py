@@ -261,10 +261,10 @@ def _check(name: str, expected: Array, array: AnyArray, sizes: Mapping[str, int]
 
 
 _HEADER, _CHECKSUM = "header", "checksum"
-# Arrays may be this many times as large as their file, or this many bytes.  Zeros would deflate to
-# a thousandth.
+# Header and arrays may be this many times as large as their file, or this many bytes.  Zeros would
+# deflate to a thousandth, and values of a header take 20 times as much memory as their text.
 _MOST_EXPANSION = 128
-_ALWAYS_ALLOWED = 1 << 26
+_ALWAYS_ALLOWED = 1 << 22
 # The declaration of a member is smaller than this.
 _MEMBER_HEADER = 256
 
@@ -331,8 +331,7 @@ class ArchiveFormat:
         """
         file = regular_file(path, self.what, self.error)
         with self.damage(path), file.open("rb") as stream:
-            most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * os.stat(file).st_size)
-            return self._content(stream, most_bytes, path)
+            return self._content(stream, os.stat(file).st_size, path)
 
     @contextmanager
     def opened(self, path: PathName) -> Iterator[tuple[Header, Arrays]]:
@@ -346,7 +345,7 @@ class ArchiveFormat:
 
     def from_bytes(self, content: bytes, name: str) -> tuple[Header, Arrays]:
         """Decode bytes of :meth:`to_bytes`, with ``name`` for errors, within :meth:`damage`."""
-        return self._content(io.BytesIO(content), _ALWAYS_ALLOWED, name)
+        return self._content(io.BytesIO(content), len(content), name)
 
     @contextmanager
     def damage(self, path: PathName) -> Iterator[None]:
@@ -369,8 +368,9 @@ class ArchiveFormat:
                 f"{path} is not a {self.what}, or is damaged ({reason}); {self.remedy}."
             ) from error
 
-    def _content(self, file: IO[bytes], most_bytes: int, path: PathName) -> tuple[Header, Arrays]:
-        """Read header and arrays, whose total size is limited."""
+    def _content(self, file: IO[bytes], n_bytes: int, path: PathName) -> tuple[Header, Arrays]:
+        """Read header and arrays, whose total size is limited by that of the file."""
+        most_bytes = max(_ALWAYS_ALLOWED, _MOST_EXPANSION * n_bytes)
         if not is_zipfile(file):
             raise DamagedFileError("it is no archive of arrays")
         with np.load(file, allow_pickle=False) as members:

@@ -74,18 +74,25 @@ def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("shape", "size"), [((1 << 17, 80), 80), ((1 << 28, 1), 1), ((1 << 62, 1), 1), ((-1, 80), 1)]
+    ("changed", "shape", "size"),
+    [
+        ("stages.npy", (1 << 17, 80), 80),
+        ("stages.npy", (1 << 28, 1), 1),
+        ("stages.npy", (1 << 62, 1), 1),
+        ("stages.npy", (-1, 80), 1),
+        ("header.npy", (60 << 17,), 60),
+    ],
 )
-def test_small_files_take_no_large_memory(saved, tmp_path, shape, size):
+def test_small_files_take_no_large_memory(saved, tmp_path, changed, shape, size):
     path = tmp_path / "m"
     with (
         zipfile.ZipFile(io.BytesIO(saved)) as old,
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new,
     ):
         for name in old.namelist():
-            if name != "stages.npy":
+            if name != changed:
                 new.writestr(name, old.read(name))
-        with new.open("stages.npy", "w") as member:
+        with new.open(changed, "w") as member:
             layout = {"descr": "<f8", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(member, layout)
             for _ in range(size):
