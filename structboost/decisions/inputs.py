@@ -103,6 +103,8 @@ class TrueDecisions(_Tables):
 
 
 FACE = "PredictThenOptimize"
+# Sums of such costs are finite.
+_LARGEST = 1e300
 # Kinds of features, which are of the instance or of its items.
 _KINDS = ("instance", "items")
 
@@ -217,7 +219,7 @@ def read_costs(
     """Read costs of n instances as a table of n rows, and the names of the items, if there are any.
 
     Columns of a data frame are matched with ``names``, those of training.  TaskError, which names
-    instance and item, if a cost is no finite number.
+    instance and item, if a cost is no number, or so large that sums of costs would overflow.
     """
     if costs is None:
         raise ValueError(f"{FACE} requires y to be passed, but the target y is None: give costs.")
@@ -241,11 +243,11 @@ def read_costs(
             f"X has features of {n_items} items, and costs has {table.shape[1]} columns; give one "
             "of each per item."
         )
-    for i, item in np.argwhere(~np.isfinite(table)).tolist():
+    for i, item in np.argwhere(~(np.abs(table) <= _LARGEST)).tolist():
         raise TaskError(
             f"The costs of X[{{sample}}] have {table[i, item]} for item "
             f"{(labels or range(table.shape[1]))[item]!r}; leave the input out, or fill the cost "
-            "in.",
+            f"in, from {-_LARGEST} to {_LARGEST}.",
             i,
         )
     return table, labels

@@ -232,16 +232,10 @@ class TagPrediction(BoostedFace):
         ValueError
             If the tags do not fit the tokens, or no known tag has a weight above 0.
         """
-        predicted = self.predict(X)
-        lengths = [len(tags) for tags in predicted]
-        _, true = tag_indices(y, lengths, self.classes_)
-        _, indices = tag_indices(predicted, lengths, self.classes_)
-        right = np.concatenate(indices) == np.concatenate(true)
-        weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
-        weights[np.concatenate(true) < 0] = 0.0
-        if not weights.any():
+        true, predicted, weights = self.outputs_for_metrics(y, self.predict(X), sample_weight)
+        if weights is not None and not weights.any():
             raise ValueError("y has no known tag of a weight above 0; there is nothing to score.")
-        return float(np.average(right, weights=weights))
+        return float(np.average(true == predicted, weights=weights))
 
     def outputs_for_metrics(
         self, true: Any, predicted: Any, sample_weight: Any

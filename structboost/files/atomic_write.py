@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -38,8 +39,12 @@ def checked_path(path: Any, name: str = "path") -> Path:
         )
     if not text:
         raise ValueError(f"{name} is empty; give the path of a file.")
-    if "\0" in text:
-        raise ValueError(f"{name} is {shown(text)}, which has a zero character; leave it out.")
+    # Of surrogates, those in the middle stand for bytes that are no text.
+    if re.search("[\0\ud800-\udc7f\udd00-\udfff]", text):
+        raise ValueError(
+            f"{name} is {shown(text)}, which has a zero character or a lone surrogate; leave it "
+            "out."
+        )
     return Path(text)
 
 

@@ -111,6 +111,7 @@ def checked_tags(y: Any, name: str, *, unknown: bool = True) -> list[list[Any]]:
     one is missing without ``unknown``.
     """
     out = []
+    check_sequence(y, name, "give a list of tags for each sequence")
     for i, tags in enumerate(y):
         check_sequence(tags, f"{name}[{i}]", "give a list of tags for each sequence")
         out.append([None if is_missing_tag(tag) else tag for tag in tags])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import PathName
+from structboost.files.atomic_write import checked_path
 from structboost.validation import shown
 
 DOCUMENT_START = "-DOCSTART-"
@@ -71,7 +72,7 @@ def read_tagged(
     ({'word': 'Ada', 'pos': 'NNP'}, [['B-PER', 'O'], ['B-LOC']])
     """
     if isinstance(path, str | os.PathLike):
-        with open(path, encoding="utf-8-sig") as file:
+        with open(checked_path(path), encoding="utf-8-sig") as file:
             try:
                 return read_tagged(
                     file, columns=columns, tag=tag, return_documents=return_documents

@@ -232,9 +232,13 @@ def write_png(path: PathName, pixels: ByteArray) -> None:
 
     Raises
     ------
+    TypeError
+        If ``pixels`` is no such array.
     OSError
         If the file cannot be written.
     """
+    if getattr(pixels, "dtype", None) != np.uint8:
+        raise TypeError(f"pixels is {shown(pixels)}; give an array of uint8.")
     file = BytesIO()
     Image.fromarray(pixels).save(file, "png", compress_level=1)
     write_whole(path, file.getvalue())

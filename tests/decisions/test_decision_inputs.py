@@ -164,6 +164,7 @@ def test_features_of_other_kinds_or_sizes_than_in_training_are_named():
         (sparse.csr_array(COSTS), r"write costs\.toarray\(\)"),
         (COSTS[:, :2], "features of 3 items, and costs has 2 columns"),
         (BY_NAME.replace({"dam": COSTS[7, 1]}, np.inf), r"costs of X\[\d\] have inf for .*dam"),
+        (1e301 * COSTS, r"fill the cost in, from -1e\+300 to 1e\+300"),
         (COSTS.astype(np.int64) * 10**16 + 1, "costs holds .* beyond 2\\*\\*53"),
         (pd.DataFrame(COSTS, columns=list("aab")), "costs has columns of one name"),
         (BY_NAME, "costs lacks"),

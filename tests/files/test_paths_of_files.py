@@ -68,6 +68,7 @@ def test_every_face_names_a_path_that_cannot_be_written_or_read(fitted, tmp_path
             (f"{tmp_path}/model/", NotADirectoryError, "leave the slash at its end out"),
             ("", ValueError, "path is empty"),
             ("a\0b", ValueError, "zero character"),
+            ("a\ud800", ValueError, r"path is 'a\\ud800', which has .* lone surrogate"),
             (os.fsencode(tmp_path / "model"), TypeError, "give the path .*such as '/"),
             (None, TypeError, "path is None; give the path of a file"),
         ):

@@ -323,6 +323,7 @@ def test_masks_with_palette_alpha_or_equal_channels_are_read_as_indices(tmp_path
 
 def test_written_pictures_are_read_back_unchanged(tmp_path):
     photograph = default_rng(0).integers(0, 256, size=(30, 60, 3)).astype(np.uint8)
+    refused("pixels is None; give an array", write_png, tmp_path / "x.png", None)
     write_png(tmp_path / "x.png", photograph)
     assert_array_equal(read_photograph(tmp_path / "x.png"), photograph)
     assert shrink_to(photograph, 20).shape == (10, 20, 3)

@@ -232,5 +232,6 @@ def test_unusable_files_raise_with_the_line(file, text, options, match):
     refused(match, read_tagged, file(text), **options)
 
 
-def test_lines_of_bytes_are_refused():
+def test_tags_that_are_no_list_and_lines_of_bytes_are_refused():
+    refused("y_true is 3, not a sequence", chunk_scores, 3, [])
     refused("Line 1 is b'Ada B'", read_tagged, [b"Ada B"])
