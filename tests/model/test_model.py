@@ -99,7 +99,7 @@ def test_scores_do_not_depend_on_the_order_of_the_table_in_memory():
 
 
 def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classifier):
-    model = pickle.loads(pickle.dumps(classifier.model_))
+    model = pickle.loads(pickle.dumps(replace(classifier.model_)))
     size = len(pickle.dumps(model))
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: model.scores(X), range(20)))
