@@ -159,6 +159,9 @@ class TokenNames:
     rare: Sequence[str] = ()
 
     def __init__(self, names: Sequence[str] = ()) -> None:
+        self._take(names)
+
+    def _take(self, names: Sequence[str]) -> None:
         self.names = list(names)
         self._codes = _Names(self.names, learns=False)
 
@@ -176,20 +179,20 @@ class TokenNames:
         TypeError, ValueError
             If a name is not a string, or a value has another type; the message names the token.
         """
-        codes = _Names([], learns=True)
+        codes = _Names([], learns=True, counts_false=min_freq > 1)
         read = _Reading(sequences, codes).table()
         names = list(map(str.__str__, codes.places))
         if min_freq > 1:
             counts = np.bincount(read.entries.indices, minlength=len(names))
             for columns, rows, _ in read.blocks:
                 counts[columns] += len(rows)
-            self.__init__(sorted(compress(names, counts >= min_freq)))  # type: ignore[misc]
+            self._take(sorted(compress(names, counts >= min_freq)))
             self.rare = sorted(compress(names, counts < min_freq))
-            return self.table(sequences)
+            return self.table(sequences)  # in which False is no entry
         order = sorted(range(len(names)), key=names.__getitem__)
         new = np.empty(len(names), np.int32)
         new[order] = np.arange(len(names), dtype=np.int32)
-        self.__init__([names[k] for k in order])  # type: ignore[misc]
+        self._take([names[k] for k in order])
         entries = read.entries
         # Block by block: numpy makes 64-bit integers of indices first.
         for first in range(0, len(entries.indices), _ENTRIES):
@@ -228,7 +231,7 @@ class _Codes(dict[Any, int]):
             code = self.names.place("=".join((self.name, value)))
         else:
             code = self.names.place(self.name)
-            code = code if value else _ABSENT
+            code = code if value or self.names.counts_false else _ABSENT
         if code >= 0 or not value:
             self[value] = code
         return code
@@ -237,9 +240,9 @@ class _Codes(dict[Any, int]):
 class _Names(dict[Any, _Codes]):
     """Codes of the values of all names, which are added at their first use."""
 
-    def __init__(self, names: Sequence[str], *, learns: bool) -> None:
+    def __init__(self, names: Sequence[str], *, learns: bool, counts_false: bool = False) -> None:
         self.places = {name: k for k, name in enumerate(names)}
-        self.learns = learns
+        self.learns, self.counts_false = learns, counts_false
 
     def __missing__(self, name: Any) -> _Codes:
         codes = _Codes(name, self)

@@ -191,6 +191,11 @@ class TokenReader:
         are_dicts = [is_of_dicts(x) for x in sequences]
         first = next((i for i, is_dicts in enumerate(are_dicts) if not is_dicts or sequences[i]), 0)
         if not are_dicts[first]:
+            if self.n_features is None and self.min_freq > 1:
+                raise ValueError(
+                    f"min_freq is {self.min_freq}, which a fit to arrays as tokens does not read; "
+                    "leave it out, or give dicts."
+                )
             # A sequence without tokens may be an empty list in any form.
             tables = {
                 i: numbers_of(x, i)

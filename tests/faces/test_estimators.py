@@ -43,6 +43,15 @@ def test_stage_wise_trees_are_the_default():
     assert not hasattr(default, "C_path_")
 
 
+def test_weights_that_leave_one_class_are_refused():
+    refused(
+        "times class_weight leaves samples of class 0 only",
+        StructBoostClassifier(class_weight={0: 1, 1: 0}).fit,
+        [[0.0], [1.0]],
+        [0, 1],
+    )
+
+
 @pytest.mark.parametrize(
     "parameters", [{}, {"objective": "l1_log_loss", "C": 50.0}, {"class_weight": "balanced"}]
 )

@@ -66,6 +66,7 @@ def test_faces_take_categories_missing_values_and_columns_by_name(name, reloaded
             refused("feature names should match", same.predict, wrong)
     if hasattr(model, "feature_importances_"):
         assert model.feature_importances_.shape == (3,)
+        assert model.feature_importances_.sum() == pytest.approx(1.0)
     if hasattr(model, "staged_predict"):
         assert_array_equal(list(model.staged_predict(turned))[-1], model.predict(frame))
     try:

@@ -63,6 +63,7 @@ def test_dicts_sparse_matrices_and_arrays_give_one_model():
     # Stumps on 0/1 features span the same functions; a constant may stand apart.
     assert fits[2].score(forms(X)[1], y) == pytest.approx(fits[0].score(X, y), abs=0.01)
     assert fits[2].feature_importances_.shape == (len(fits[0].feature_names_),)
+    assert fits[2].feature_importances_.sum() == pytest.approx(1)
 
 
 def scores_of_all_tags(tagger, x):
@@ -118,6 +119,7 @@ def test_tags_and_probabilities_are_those_of_all_tags_by_the_public_weights(
             np.testing.assert_allclose(
                 list(token.values()), np.bincount(at, p, minlength=3), atol=1e-6
             )
+    assert tagger.feature_importances_.sum() == pytest.approx(1)
 
 
 def test_weights_of_features_are_missing_where_trees_or_numbers_have_none():

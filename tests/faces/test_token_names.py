@@ -69,10 +69,13 @@ def test_a_name_of_a_number_of_a_vector_is_refused():
 
 
 def test_names_that_fewer_tokens_have_are_left_out():
-    X = [[{"a": True, "v": [1.0, 0.0]}, {"a": True, "b": "c"}]]
+    X = [[{"a": True, "v": [1.0, 0.0], "f": False}, {"a": True, "b": "c", "f": np.False_}]]
     tagger = StructBoostTagger(C=1.0, min_freq=2).fit(X, [list("xy")])
-    assert tagger.feature_names_ == ["a"]
+    assert tagger.feature_names_ == ["a", "f"]
     assert tagger.rare_names_ == ["b=c", "v[0]", "v[1]"]
+    assert TokenNames().learn(X, 2).whole().toarray().tolist() == [[1, 0], [1, 0]]
+    arrays = [np.eye(2)]
+    refused("min_freq is 2, which .* arrays .* does not read", tagger.fit, arrays, [list("xy")])
 
 
 @pytest.mark.slow

@@ -73,6 +73,7 @@ def test_losses_of_label_sets_equal_those_of_scikit_learn(loss):
     task = MultiLabelTask(3, loss)
     for y, z in rng.integers(0, 2, (20, 2, 3)):
         assert task.loss(y, z) == pytest.approx(measured(loss, y, z))
+    assert task.loss([0, 0, 0], [0, 0, 0]) == 0
 
 
 def test_weights_of_labels_fall_along_the_hierarchy():

@@ -211,7 +211,8 @@ def file(tmp_path):
 def test_files_of_all_layouts_are_read(file, text, options, X, y, documents):
     X = [by_column(x) if isinstance(x[0], str) else x for x in X]
     path = file(text)
-    for lines in (path, StringIO(path.read_bytes().decode("utf-8-sig"), newline="")):
+    stream = StringIO(path.read_bytes().decode("utf-8-sig"), newline="")
+    for lines in (path, path.read_text(encoding="utf-8-sig").split("\n"), stream):
         found = read_tagged(lines, return_documents=True, **options)
         assert found[:2] == (X, y)
         assert found[2].tolist() == documents

@@ -101,6 +101,7 @@ def test_few_trees_predict_by_sums_over_trees_and_leaves_and_the_model_stays(nam
         assert responses.probabilities == pytest.approx(before, abs=1e-6)
     thinned = thin(model, X, y, n_trees=8)
     assert 0 < thinned.n_trees <= 8 < thinned.n_trees_before
+    assert thinned.thinned
     assert thinned.gap <= 0.01
     scores = np.tile(thinned.offset, (len(X), 1))
     for block in responses.blocks:
@@ -266,6 +267,7 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(n_classes):
     model, X, y = fitted("histograms", n_classes)
     weighed = thin(model, X, y, n_trees=8, refit_leaves=False)
     first, refitted = (thin(model, X, y, n_trees=8, random_state=3) for _ in range(2))
+    assert refitted.offset == pytest.approx(weighed.offset + refitted.additions.offset)
     assert weighed.additions is None
     assert np.isnan(weighed.leaf_gap)
     assert (weighed.weights == refitted.weights).all()
@@ -274,6 +276,7 @@ def test_leaves_are_fitted_anew_for_boosted_trees_only(n_classes):
     assert "No other additions" in refitted.report()
     losses = [log_loss(y, t.predict_proba(X)) for t in (weighed, refitted)]
     assert losses[1] < losses[0]
+    assert thin(*fitted("forest"), n_trees=8).additions is None
 
 
 @pytest.mark.parametrize(
