@@ -324,10 +324,13 @@ class BoostedFace(BaseEstimator):
         Weak learners that the last gap covers, in words; empty without a gap.
     temperature_ : float or None
         Factor of the scores before they become probabilities, below 1 if they are too confident.
-        Rows that rounds left out give an estimate, which up to 6,000 examples is corrected by rows
-        that fits of folds did not see.  These alone decide where no row is left out, as with fewer
-        than 50 distinct ones, or each distinct row occurs at least twice on average.  None if the
-        objective has no probabilities, or no row can be held out.
+        Rows that rounds left out give an estimate.  Rows that fits of folds did not see correct
+        it, up to 6,000 examples, and for classifiers of at most 64 features.  These alone decide
+        where no row is left out, as with fewer than 50 distinct ones, or each distinct row occurs
+        at least twice on average.  Classifiers of more than 20,000 rows set one of 30 aside, which
+        has no weight in the fit and corrects the estimate; with early stopping, the held-out rows
+        do from 6,000 rows on.  None if the objective has no probabilities, or no row can be held
+        out.
     validation_losses_ : list of float
         Loss of the held-out examples after each round, only with early stopping.
     feature_importances_ : ndarray, shape (n_features,)

@@ -24,6 +24,7 @@ from structboost.progress import Progress
 from structboost.tasks.base import has_contradictions
 from structboost.training.boosting import AUTO, loop_without_model
 from structboost.training.held_out_runs import (
+    DEVIATION,
     EARLY,
     HeldOutRun,
     difference,
@@ -66,6 +67,8 @@ _FOLDS, _MOST_FOLDED = 2, 6000
 _MOST_SOME = 5000
 # Of very many examples, one of so many is set aside for the temperature, at most so many in all.
 _ONE_OF, _MOST_ASIDE = 30, 5000
+# Fewer tell it less well than a fit of others, as do those of a smaller fraction of the examples.
+_FEWEST_ASIDE, _MOST_CLASSES = 500, 0.9
 
 
 @dataclass(frozen=True)
@@ -207,19 +210,23 @@ class StageWise(Choices):
     def set_aside(self, problem: Problem) -> tuple[Problem, Examples | None]:
         """Return the problem and, of many examples, those that tell the temperature.
 
-        Those held out for early stopping do.  Of very many a few have no weight in the fit.
+        Those held out for early stopping do, and of very many a few, which have no weight in the
+        fit.  There are none if they would be few, or would lack a part of the classes.
         """
-        examples = problem.examples
+        examples, held = problem.examples, problem.held
         n_examples = len(examples.Y)
         if not self.tries_long_steps or n_examples <= _MOST_FOLDED:
             return problem, None
-        if problem.held is not None or n_examples <= _LARGE:
-            return problem, problem.held
+        if held is not None or n_examples <= _LARGE:
+            is_enough = held is not None and len(held.Y) >= _FEWEST_ASIDE
+            return problem, held if is_enough else None
         _, labels, sizes = np.unique(examples.Y, return_inverse=True, return_counts=True)
-        rows = np.random.RandomState(0).permutation(n_examples)[::_ONE_OF][:_MOST_ASIDE]
-        rows = np.sort(rows[sizes[labels[rows]] > _ONE_OF])
-        # One of the equal examples that were merged.
+        drawn = np.random.RandomState(0).permutation(n_examples)[::_ONE_OF][:_MOST_ASIDE]
+        rows = np.sort(drawn[sizes[labels[drawn]] > _ONE_OF])
+        if len(rows) < _MOST_CLASSES * len(drawn):
+            return problem, None
         assert examples.counts is not None
+        # One of the equal examples that were merged.
         weights, of_rows = (
             np.array(examples.weights),
             examples.weights[rows] / examples.counts[rows],
@@ -338,7 +345,7 @@ class _Trials:
         runs: list[HeldOutRun] = []
         is_watched = self.problem.held is not None
         tries = takes_long and is_open and n_examples >= _FEWEST_OF_LONG
-        if tries or (self.aside is None and not is_watched):
+        if tries or (self.aside is None and not (are_few and is_watched)):
             runs = self.runs(tried, examples, folds)
         if tries and runs:
             long = chosen.with_long_steps()
@@ -445,11 +452,13 @@ def _fitted_on(task: Any, fitted: Fitted, link: SoftmaxLink, held: Examples) -> 
     of_held = OfExamples(task, held.X, held.Y, scores.offsets, np.ones(len(held.Y)))
     likelihood = Likelihood(of_held, probes=False)
 
+    start = fitted.temperature or 1.0
+
     def loss(factor: float) -> float:
-        losses = likelihood.losses(scores.times(link.sharpness * factor).rows)
+        losses = likelihood.losses(scores.times(link.sharpness * start * factor).rows)
         return float(np.average(losses, weights=held.weights))
 
-    return fitted_temperature(loss, len(held.Y)).factor
+    return start * fitted_temperature(loss, len(held.Y), deviation=DEVIATION).factor
 
 
 def _set_temperature(fitted: Fitted, factor: float) -> None:

@@ -138,7 +138,7 @@ class NormBoundedMaster(PairColumns, RestrictedMaster):
         return value, gap
 
     def _follow_path(self, value: float, target: float) -> None:
-        """Follow the optima of smaller norms to the optimum, unless it ends above ``value``.
+        """Follow the optima of smaller norms to the optimum, or stay where that gains nothing.
 
         On separable data with a large norm, so few pairs count that a Newton step ignores nearly
         all others.  With a small norm all pairs count, and the optimum of each norm is a

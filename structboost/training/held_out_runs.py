@@ -27,7 +27,7 @@ _NOISY = 0.4
 _STANDARD_ERRORS = 0.5
 # Standard deviation of the logarithm of the temperature from what the parts left out tell, and
 # where they tell nothing.
-_DEVIATION, _OPEN = 0.4, 1.0
+DEVIATION, _OPEN = 0.4, 1.0
 
 
 class Look(NamedTuple):
@@ -166,7 +166,7 @@ def fitted_factor(
         of_looks = [look.losses(factor if is_open else factor * _factor_of(look)) for look in looks]
         return float(np.average(np.concatenate(of_looks), weights=weights))
 
-    deviation = _OPEN if is_open else _DEVIATION
+    deviation = _OPEN if is_open else DEVIATION
     return fitted_temperature(loss, len(weights), deviation=deviation)
 
 

@@ -174,6 +174,22 @@ def test_long_steps_are_taken_where_held_out_rows_are_predicted_better(is_smooth
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("are_many", [False, True])
+def test_long_steps_are_tried_on_some_of_many_rows(are_many, monkeypatch):
+    monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 2000)
+    monkeypatch.setattr(stage_wise, "_MOST_SOME", 2000)
+    monkeypatch.setattr(stage_wise, "_LARGE", 2400 if are_many else 20_000)
+    of_steps = StructBoostClassifier(random_state=0, l2_regularization=2.0)
+    of_steps.fit(*steps_and_labels())
+    assert (of_steps.max_depth_, of_steps.l2_regularization_) == (7, 2.0)
+    rng = default_rng(0)
+    # On noise neither is better: a tie goes to long steps only if some rows stand for many.
+    noise = rng.normal(size=(2500, 20)), rng.integers(0, 2, 2500)
+    tied = StructBoostClassifier(random_state=0).fit(*noise)
+    assert tied.max_depth_ == (7 if are_many else 5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("early_stopping", [False, True])
 @pytest.mark.parametrize(
     "limits", [{}, {"_MOST_FOLDED": 2000}, {"_MOST_FOLDED": 0, "_LARGE": 2000}]
@@ -226,3 +242,25 @@ def test_rows_that_tell_the_temperature_have_no_weight_in_the_fit(monkeypatch):
     clone(quick).fit(rows[twice], labels[twice], weights[twice])
     before, after = (of.examples.weights for of in found[0][:2])
     assert set(np.round(after / before, 9)) == {0.5, 1.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_held", [10, 40])
+def test_few_rows_of_an_eval_set_do_not_decide_the_temperature(n_held, monkeypatch):
+    monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 2000)
+    rows = default_rng(0).normal(size=(2500, 5))
+    labels = (rows.sum(axis=1) > 0).astype(int)
+    quick = StructBoostClassifier(max_iter=20, max_depth=3, max_features=1.0, random_state=0)
+    # All labels of the held-out rows are wrong.
+    held = rows[:n_held], 1 - labels[:n_held]
+    misled = clone(quick).fit(rows, labels, eval_set=held).temperature_
+    assert misled > 0.5 * quick.fit(rows, labels).temperature_
+
+
+@pytest.mark.slow
+def test_rare_classes_leave_the_temperature_to_other_fits(monkeypatch):
+    monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 1000)
+    monkeypatch.setattr(stage_wise, "_LARGE", 1500)
+    rows = default_rng(0).normal(size=(2000, 3))
+    model = StructBoostClassifier(max_iter=2, max_depth=1, max_features=1.0)
+    assert model.fit(rows, np.arange(2000) % 100).temperature_ > 0
