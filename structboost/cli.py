@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if arguments is None else arguments
     # Users write these options anywhere, and argparse wants them before the subcommand.
-    words = sorted(words, key=lambda word: word not in ("-q", "--quiet", "-v", "--verbose"))
+    end = [*words, "--"].index("--")
+    flags = "-q", "--quiet", "-v", "--verbose"
+    words = [*sorted(words[:end], key=lambda word: word not in flags), *words[end:]]
     if arguments is None:  # callers of `main` may want other warnings
         warnings.showwarning = _show_warning
         # Python would end at once, and leave processes behind.

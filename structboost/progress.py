@@ -102,7 +102,7 @@ class ProgressBar(Progress):
 
     def end(self, reason: str) -> None:
         """End the line with a reason behind it."""
-        self.show(f"{self._text}  {reason}", 1.0)
+        self.show(reason if self.is_written_out else f"{self._text}  {reason}", 1.0)
         self.close()
 
     def __call__(self, record: Facts, trainer: Any) -> None:

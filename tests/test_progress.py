@@ -42,6 +42,16 @@ def test_a_log_gets_the_last_state_in_one_plain_line(capsys):
     assert capsys.readouterr().err == text
 
 
+def test_each_round_is_written_out_once_and_then_the_reason(monkeypatch, capsys):
+    monkeypatch.setattr(progress.Progress, "is_written_out", True)
+    bar = ProgressBar(0.01, 10)
+    for record in RECORDS:
+        bar(record, None)
+    bar.end("stopped")
+    first, second, reason = capsys.readouterr().err.splitlines()
+    assert (first[:10], second[:10], reason) == ("round    1", "round    2", "stopped")
+
+
 @pytest.mark.parametrize(
     ("total", "text"), [(3, "segmented 2/3  0 s  fast"), (None, "segmented 2  0 s  fast")]
 )

@@ -105,3 +105,5 @@ def test_a_quiet_command_shows_errors_alone(monkeypatch, capsys):
     assert capsys.readouterr().err == "left out: a\n"
     assert main(["-q", "track", "none.mp4", "--box", "1,1,9,9", "--json", "-"]) == 2
     assert capsys.readouterr().err.startswith("structboost track: none.mp4")
+    assert main(["track", "-q", "--box", "1,1,9,9", "--json", "-", "--", "-v"]) == 2
+    assert capsys.readouterr().err.startswith("structboost track: -v does not exist")
