@@ -326,8 +326,8 @@ class _Trials:
         if not self.gives_losses:
             return first, []
         examples, stage_wise, are_few = self.problem.examples, self.stage_wise, self.are_few
-        takes_long = self.problem.n_features <= _MOST_FEATURES_OF_LONG
-        takes_long &= stage_wise.tries_long_steps
+        is_narrow = self.problem.n_features <= _MOST_FEATURES_OF_LONG
+        takes_long = is_narrow and stage_wise.tries_long_steps
         # They would change all of these.
         names = ("max_depth", "max_features", "learning_rate", "max_iter")
         is_open = all(is_same(getattr(stage_wise, name), AUTO) for name in names)
@@ -341,20 +341,18 @@ class _Trials:
             most = min(chosen.max_rounds, _MOST_ROUNDS_OF_MANY)
             tried = replace(chosen, max_rounds=most, patience=EARLY)
             examples, n_folds = some_examples(examples, _MOST_SOME), 1
-        folds = self.weights_of_folds(examples)[:n_folds]
+        folds, is_watched = self.weights_of_folds(examples)[:n_folds], self.problem.held is not None
         runs: list[HeldOutRun] = []
-        is_watched = self.problem.held is not None
         tries = takes_long and is_open and n_examples >= _FEWEST_OF_LONG
         if tries or (self.aside is None and not (are_few and is_watched)):
             runs = self.runs(tried, examples, folds)
         if tries and runs:
-            long = chosen.with_long_steps()
-            of_long = self.runs(long, examples, folds)
+            of_long = self.runs(tried.with_long_steps(), examples, folds)
             looks = [run.looks[0] for run in of_long], [run.looks[0] for run in runs]
             mean, error = difference(of_long, looks[0], runs, looks[1])
             # Few of the examples are unfair to long steps.
             if mean < (error if n_examples > _LARGE else -error):
-                chosen, runs = long, of_long
+                chosen, runs = chosen.with_long_steps(), of_long
         if not are_few:
             return self.with_penalty(chosen), runs
         # Where the user gave the rounds, a run can be resumed with more of them.
