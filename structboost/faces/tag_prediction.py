@@ -19,6 +19,7 @@ from structboost.contract.parts import StackedParts
 from structboost.contract.separation import best_outputs
 from structboost.errors import examples_numbered
 from structboost.faces.base import BoostedFace
+from structboost.faces.forms import listed_tags
 from structboost.faces.labels import label_vector
 from structboost.faces.tokens import TokenReader, tag_indices
 from structboost.linear.linear_trainer import HeldScores
@@ -249,8 +250,9 @@ class TagPrediction(BoostedFace):
         is_tagged = np.concatenate(indices) >= 0
         if not is_tagged.any():
             raise ValueError("y has no known tag; there is nothing to score.")
-        tags = label_vector(list(compress(chain.from_iterable(true), is_tagged)))
-        of_model = np.concatenate([np.asarray(tags) for tags in predicted])[is_tagged]
+        listed = chain.from_iterable(listed_tags(true, lengths))
+        tags = label_vector(list(compress(listed, is_tagged)))
+        of_model = np.concatenate([np.asarray(of) for of in predicted])[is_tagged]
         if sample_weight is None:
             return tags, of_model, None
         weights = np.repeat(checked_weights(sample_weight, len(predicted)), lengths)
