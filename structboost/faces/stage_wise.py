@@ -65,10 +65,11 @@ _REPEATED = 2.0
 # more examples, so many are tried.
 _FOLDS, _MOST_FOLDED = 2, 6000
 _MOST_SOME = 5000
-# Of very many examples, one of so many is set aside for the temperature, at most so many in all.
+# Above the large number, one example in 30 is set aside for the temperature, and 5,000 at most.
 _ONE_OF, _MOST_ASIDE = 30, 5000
-# Fewer tell it less well than a fit of others, as do those of a smaller fraction of the examples.
-_FEWEST_ASIDE, _MOST_CLASSES = 500, 0.9
+# A fit of other examples tells the temperature better than fewer held-out examples than this, or
+# than drawn ones of which a smaller fraction is in classes that are not rare.
+_FEWEST_ASIDE, _LEAST_COMMON = 500, 0.9
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,8 @@ class StageWise(Choices):
     is_likelihood : bool
         Whether the likelihood of the true outputs is maximised.
     tries_long_steps : bool
-        Whether few long steps of deep trees are tried on large tables.
+        Whether few long steps of deep trees are tried on large tables, and rows of larger ones are
+        set aside.
     """
 
     trees: Mapping[str, Any]
@@ -223,14 +225,12 @@ class StageWise(Choices):
         _, labels, sizes = np.unique(examples.Y, return_inverse=True, return_counts=True)
         drawn = np.random.RandomState(0).permutation(n_examples)[::_ONE_OF][:_MOST_ASIDE]
         rows = np.sort(drawn[sizes[labels[drawn]] > _ONE_OF])
-        if len(rows) < _MOST_CLASSES * len(drawn):
+        if len(rows) < _LEAST_COMMON * len(drawn):
             return problem, None
         assert examples.counts is not None
         # One of the equal examples that were merged.
-        weights, of_rows = (
-            np.array(examples.weights),
-            examples.weights[rows] / examples.counts[rows],
-        )
+        weights = np.array(examples.weights)
+        of_rows = weights[rows] / examples.counts[rows]
         weights[rows] -= of_rows
         aside = Examples(rows_of(examples.X, rows), examples.Y[rows], of_rows)
         return replace(problem, examples=replace(examples, weights=weights)), aside

@@ -39,7 +39,7 @@ def checked_path(path: Any, name: str = "path") -> Path:
         )
     if not text:
         raise ValueError(f"{name} is empty; give the path of a file.")
-    # Of surrogates, those in the middle stand for bytes that are no text.
+    # Python writes a byte that is no text as one of the surrogates U+DC80 to U+DCFF.
     if re.search("[\0\ud800-\udc7f\udd00-\udfff]", text):
         raise ValueError(
             f"{name} is {shown(text)}, which has a zero character or a lone surrogate; leave it "

@@ -144,8 +144,8 @@ class ExponentialMaster(SingleTermMaster):
         if self.formulation.solver == "fcd" and not in_closed_form:
             raise TaskError(
                 "Coordinate descent on the exponential loss needs weak learners with responses in "
-                "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or as "
-                "objective of an estimator."
+                "{-1, 0, 1}; for others take Exponential(solver='lbfgs') as formulation, or "
+                "solver='lbfgs' of an estimator."
             )
         return self._responses.add(responses[:, self._order])
 

@@ -236,7 +236,7 @@ def test_rows_that_tell_the_temperature_have_no_weight_in_the_fit(monkeypatch):
     damaged = clone(quick).fit(rows, wrong, weights)
     assert damaged.model_.weights.tobytes() == right.model_.weights.tobytes()
     assert damaged.temperature_ < 0.5 * right.temperature_
-    # Of equal rows, one is set aside.
+    # One of several equal rows is set aside.
     twice = np.repeat(np.arange(2500), 2)
     found.clear()
     clone(quick).fit(rows[twice], labels[twice], weights[twice])
