@@ -196,11 +196,11 @@ def _may_rise(
             n = n_set
         values[n] = missing[feature] - 1 if missing[feature] >= 0 else _ENDLESS
         n += 1
-        # What is missing has no place in the order, nor has what training does not know beside it.
+        # What is missing has no place in the order, nor has a category that training does not know.
         n_ordered = n if directions[feature] != 0 else 0
         if missing[feature] >= 0:
-            values[n], values[n + 1] = _ENDLESS, missing[feature]
-            n += 2
+            values[n], values[n + 1] = missing[feature], _ENDLESS
+            n += 1 + by_set
         for leaf in range(n_nodes + 1):
             is_inside[leaf] = True
             child = leaf + n_nodes

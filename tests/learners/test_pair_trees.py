@@ -126,7 +126,7 @@ def test_learners_of_other_features_and_shared_prices_are_refused():
 # -- the bound against programs over all trees --------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(12), 926])
 def test_no_certificate_is_false(seed):
     rng = default_rng(seed)
     X, categorical, directions = drawn_table(rng, **KINDS[seed % 4])
