@@ -6,13 +6,16 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, MappingView, Sequence, Set
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 from scipy import sparse
 
 from structboost._typing import AnyArray, FloatArray, IntArray
 
+# Value of a parameter that the fit chooses.
+Auto = Literal["auto"]
+AUTO: Auto = "auto"
 # Largest number of characters of a value in an error.
 _LONGEST_SHOWN = 100
 
@@ -224,8 +227,9 @@ def _unboxed(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def checked_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """Return ``value`` as one of ``choices``."""
+def checked_choice(value: Any, name: str, choices: Any) -> str:
+    """Return ``value`` as one of ``choices``, a tuple or a ``Literal`` type."""
+    choices = get_args(choices) or choices
     if not isinstance(value, str) or value not in choices:
         raise ValueError(
             f"{name} is {shown(value)}; choose one of {', '.join(map(repr, choices))}."

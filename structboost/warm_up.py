@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import joblib
 import numpy as np
@@ -31,7 +31,7 @@ from structboost.decisions import Knapsack
 from structboost.errors import InterruptedFitWarning
 from structboost.learners.feature import active_features
 from structboost.learners.registry import FAMILIES
-from structboost.objectives.base import FORMULATIONS
+from structboost.objectives.base import FormulationName
 from structboost.progress import ProgressLine
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.runtime.registry import EXTRAS, is_installed
@@ -55,7 +55,7 @@ _FIRST_ARGUMENT = {
 }
 _ROWS = np.split(_X, 20)
 # Tasks that no estimator has, with a formulation and examples.
-_TASKS: dict[str, tuple[Any, str, Any, Any]] = {
+_TASKS: dict[str, tuple[Any, ...]] = {
     "graphs": (
         GraphTask(3), "log", [GraphInput(x, np.array([[0, 1], [1, 2]])) for x in _ROWS], _LABELS
     ),
@@ -96,7 +96,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "directions": (classifier(max_iter=5, monotonic_cst=[1, 0, -1]), _X, _CLASSES > 0),
         "many values": (classifier(max_iter=2, **hinge), many, many[:, 0] > 0),
     }
-    for formulation in FORMULATIONS:
+    for formulation in get_args(FormulationName):
         trainer = StructBoost(MulticlassTask(3), C=10.0, max_rounds=5, formulation=formulation)
         models[f"formulation={formulation!r}"] = trainer, _X, _CLASSES
     for name, (task, formulation, X, Y) in _TASKS.items():

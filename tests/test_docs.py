@@ -19,13 +19,16 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)|^\[\w+\]: (?!https?:)(\S+)$", re.
 PATH = re.compile(r"`((?:\.?[a-zA-Z][\w.-]*/)+[\w.-]*|\w+\.(?:py|md))`")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TAGGER_PAGE = ROOT / "docs" / "write-your-own-task.md"
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES = [ROOT / name for name in ("README.md", "PACKAGE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 PUBLIC = ["structboost", *(f"structboost.{name}" for name in sorted(structboost._PACKAGES))]
 
 
 def text_of(name):
     return (ROOT / name).read_text(encoding="utf-8")
+
+
+PROJECT = tomllib.loads(text_of("pyproject.toml"))["project"]
 
 
 def blocks(page):
@@ -85,6 +88,8 @@ def test_every_link_of_a_page_leads_somewhere(page):
         target, _, anchor = link.partition("#")
         found = page.parent / target if target else page
         assert found.exists(), link
+        # Where the wheel shows its description, no relative link leads anywhere.
+        assert page.name != PROJECT["readme"], link
         assert not anchor or anchor in anchors(found), link
 
 
@@ -96,7 +101,7 @@ def test_every_file_that_a_page_names_exists(page):
         assert any((root / path).exists() for root in roots), path
 
 
-GUIDES = [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+GUIDES = [*PAGES[:3], *(ROOT / "docs").glob("*.md")]
 GUIDES += [ROOT / "docs" / "results" / "index.md"]
 
 
@@ -105,7 +110,7 @@ def test_a_page_begins_with_its_title(page):
     assert text_of(page).startswith("# ")
 
 
-@each([ROOT / "README.md", *GUIDES])
+@each(GUIDES)
 def test_lines_of_a_page_are_at_most_100_wide(page):
     text = text_of(page)
     if page.name == "decisions.md":  # a decision is one row, however long
@@ -125,11 +130,10 @@ def test_pages_and_examples_import_from_packages_that_the_reference_lists(page):
 
 
 def test_the_citation_and_the_changelog_know_the_version():
-    version = tomllib.loads(text_of("pyproject.toml"))["project"]["version"]
     cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", text_of("CITATION.cff"), re.M)
     released = re.search(r"^## (\d\S*) - (\S+)$", text_of("CHANGELOG.md"), re.M)
     assert released.groups() == cited.groups()
-    assert cited[1] == version
+    assert cited[1] == PROJECT["version"]
 
 
 def test_the_changelog_has_one_line_for_each_change():

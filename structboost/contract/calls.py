@@ -524,9 +524,9 @@ def is_constant(
     tokens of a sequence, they are constant if all parts have one label.  Other outputs are constant
     if all are equal.
     """
-    if all((rows == rows[:1]).all() for rows in scores.rows.values()):
-        return True
-    return _are_same(task, X, outputs) and not _are_same(task, X, Y)
+    return all((rows == rows[:1]).all() for rows in scores.rows.values()) or (
+        _are_same(task, X, outputs) and not _are_same(task, X, Y)
+    )
 
 
 def _are_same(task: Task, X: Examples, outputs: Examples) -> bool:

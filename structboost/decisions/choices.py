@@ -39,8 +39,7 @@ class Assignment(DecisionProblem):
 
     @override
     def solve(self, costs: FloatArray) -> FloatArray:
-        costs = checked_costs(costs, self.n_items)
-        table = costs.reshape(self.n_rows, self.n_columns)
+        table = checked_costs(costs, self.n_items).reshape(self.n_rows, self.n_columns)
         chosen = np.zeros(table.shape)
         chosen[linear_sum_assignment(table, maximize=self.maximize)] = 1.0
         return chosen.ravel()

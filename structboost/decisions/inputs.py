@@ -90,7 +90,7 @@ class DecisionInputs(_Tables):
 
     def __init__(self, **tables: AnyArray) -> None:
         super().__init__(**tables)
-        self.features = "both" if len(tables) > 1 else next(iter(tables))
+        self.features: Any = "both" if len(tables) > 1 else next(iter(tables))
         self.n_items = tables["items"].shape[1] if "items" in tables else None
 
 

@@ -113,7 +113,7 @@ class Preparation:
     def task(self, problem: Any, n_items: int | None) -> PredictThenOptimizeTask:
         """Return the task of prepared inputs."""
         kinds = {*self.sizes, "items"} if "start" in self.arrays else set(self.sizes)
-        features = "both" if len(kinds) == 2 else next(iter(kinds))
+        features: Any = "both" if len(kinds) == 2 else next(iter(kinds))
         return PredictThenOptimizeTask(problem, features, n_items=n_items)
 
     def inputs(self, inputs: DecisionInputs) -> DecisionInputs:

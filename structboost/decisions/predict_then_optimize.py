@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,10 +20,18 @@ from structboost.faces.columns import FROM_DTYPE
 from structboost.files.archive import SavedToFile
 from structboost.learners.registry import WeakLearners
 from structboost.runtime.fitted_state import committed
-from structboost.training.boosting import AUTO
-from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
+from structboost.training.engines import Engine, EngineName, engine_of, warn_of_idle_jobs
 from structboost.training.history import fit_in_words
-from structboost.validation import checked_choice, checked_positive, checked_weights, is_text
+from structboost.validation import (
+    AUTO,
+    Auto,
+    checked_choice,
+    checked_positive,
+    checked_weights,
+    is_text,
+)
+
+Start = Literal["auto", "least_squares", "boosted", "none"]
 
 
 @estimator()
@@ -128,14 +136,14 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
     """
 
     problem: Any = field(kw_only=False)
-    C: float | str = "auto"
+    C: float | Auto = AUTO
     weak_learner: WeakLearners = "linear"
-    start: str = "auto"
+    start: Start = "auto"
     spare_solves: bool = False
     categorical_features: Any = FROM_DTYPE
     tol: float = 0.01
     max_rounds: int = 200
-    engine: str | Engine = "threads"
+    engine: EngineName | Engine = "threads"
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -295,7 +303,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         return tags
 
     def _check_parameters(self) -> None:
-        checked_choice(self.start, "start", ("auto", "least_squares", "boosted", "none"))
+        checked_choice(self.start, "start", Start)
         if not is_text(self.C, AUTO):
             checked_positive(self.C, "C")
         engine_of(self.engine, self.n_jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from structboost.validation import checked_choice, shown
 _SOLVER_SLIP = 1e-6
 # Examples of which the solver's decisions are compared with the true ones of all examples.
 _PROBED = 8
+Features = Literal["instance", "items", "both"]
 
 
 class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
@@ -69,10 +70,10 @@ class PredictThenOptimizeTask(Task, Searches, Decomposes, Separates, Validates):
     separates_in_batches = True
 
     def __init__(
-        self, problem: Any, features: str = "instance", *, n_items: int | None = None
+        self, problem: Any, features: Features = "instance", *, n_items: int | None = None
     ) -> None:
         self.problem = None if problem is None else problem_of(problem)
-        self.features = checked_choice(features, "features", ("instance", "items", "both"))
+        self.features = checked_choice(features, "features", Features)
         of_problem = getattr(self.problem, "n_items", None)
         if n_items is not None and of_problem not in (None, n_items):
             raise ValueError(

@@ -27,9 +27,9 @@ from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import Fold, shuffled_parts
 from structboost.selection.held_out import HeldOut
 from structboost.selection.path import Path, Record, Trial
-from structboost.training.boosting import AUTO, StructBoost
+from structboost.training.boosting import StructBoost
 from structboost.training.trainer import Trainer
-from structboost.validation import is_text
+from structboost.validation import AUTO, is_text
 
 # Products of costs and decisions held at once.
 _MOST_PRODUCTS = 1 << 24

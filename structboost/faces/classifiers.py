@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -35,9 +35,6 @@ from structboost.faces.labels import (
     score,
 )
 from structboost.faces.objectives import (
-    HINGE,
-    L1_LOG_LOSS,
-    LOG_LOSS,
     Objectives,
     checked_parameters,
     recipe_of,
@@ -46,7 +43,7 @@ from structboost.faces.recipe import Examples, Problem, Recipe
 from structboost.faces.tables import TableFace, keep_columns, read_as_training, restore_columns
 from structboost.files.archive import DamagedFileError
 from structboost.learners.label_augmented import LabelAugmented
-from structboost.learners.pricing import RULES, PricingRule
+from structboost.learners.pricing import Pricing, PricingRule
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import SoftmaxLink, formulation_of
 from structboost.objectives.stage_wise import StageWiseLikelihood
@@ -264,7 +261,7 @@ class BoostedClassifier(ClassifierMixin, TableFace):
     def _link(self, recipe: Recipe) -> SoftmaxLink | None:
         """Return the link to probabilities of a fit, which costs of a taxonomy leave out."""
         is_weighed = self.taxonomy is not None
-        if is_weighed and recipe.objective not in (LOG_LOSS, L1_LOG_LOSS):
+        if is_weighed and recipe.objective not in ("log_loss", "l1_log_loss"):
             return None
         return formulation_of(recipe.formulation).link
 
@@ -482,7 +479,7 @@ class StructBoostClassifier(BoostedClassifier):
     taxonomy: Any = None
     monotonic_cst: Any = None
 
-    _objectives = (LOG_LOSS, HINGE, "svm", "exponential", L1_LOG_LOSS)
+    _objectives = ("log_loss", "hinge", "svm", "exponential", "l1_log_loss")
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
@@ -492,7 +489,7 @@ class StructBoostClassifier(BoostedClassifier):
         def pricing(task: Task) -> str | PricingRule:
             if isinstance(rule, PricingRule):
                 return rule
-            name = checked_choice(rule, "pricing", (*RULES, "label_augmented"))
+            name = checked_choice(rule, "pricing", Literal[Pricing, "label_augmented"])
             if name != "label_augmented":
                 return name
             if not isinstance(task, TaxonomyTask):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from structboost.faces.classifiers import BoostedClassifier
 from structboost.faces.recipe import Choices, Examples, Fitted, Problem, Recipe
 from structboost.learners.pricing import BestCode, CodeWord, PricingRule, SharedOverChannels
 from structboost.objectives.base import Formulation
-from structboost.objectives.exponential import Exponential
+from structboost.objectives.exponential import Exponential, Solver
 from structboost.objectives.norm_bounded import NormBounded, NormBoundedHinge
+from structboost.objectives.pair_margins import Pairs
 from structboost.objectives.stage_wise import StageWise
 from structboost.runtime.interrupts import uninterrupted
 from structboost.selection.folds import fold_of, merged_copies, shuffled_parts
@@ -28,9 +29,9 @@ from structboost.validation import checked_choice, checked_positive, shown
 
 # The grid of the paper's five-fold cross-validation (section V).
 THETAS = (2, 5, 8, 10, 12, 15, 20, 30, 40, 45, 60, 80, 100, 120, 150, 200)
-THETA_RULES = ("stage_wise", "cv")
-CODE_RULES = ("random", "best")
-LOSSES = ("exponential", "hinge")
+ThetaRule = Literal["stage_wise", "cv"]
+CodeRule = Literal["random", "best"]
+Loss = Literal["exponential", "hinge"]
 _FOLDS = 5
 # Settings of auxiliary runs.
 _QUIET = {"verbose": 0}
@@ -88,8 +89,8 @@ class _Bounded:
         Reason why no larger theta was tried.
     """
 
-    theta: Any = "stage_wise"
-    loss: str = "exponential"
+    theta: float | ThetaRule = "stage_wise"
+    loss: Loss = "exponential"
     tol: float = 1e-4
 
 
@@ -108,7 +109,7 @@ class _Words:
 def _coded_recipe(
     face: BoostedClassifier,
     formulation: Formulation,
-    pairs: str,
+    pairs: Pairs,
     seed: int,
     coding: Any,
     *,
@@ -146,18 +147,18 @@ def _coded_recipe(
 
 
 def _stage_wise_recipe(
-    face: BoostedClassifier, pairs: str, seed: int, coding: Any = None
+    face: BoostedClassifier, pairs: Pairs, seed: int, coding: Any = None
 ) -> Recipe:
     """Return the fit of an AdaBoost classifier, where nothing is regularised."""
     return _coded_recipe(face, StageWise(pairs), pairs, seed, coding, C=np.inf, tol=0.0)
 
 
 def _corrective_recipe(
-    face: Any, pairs: str, seed: int, coding: Any = None, codes: str = "random"
+    face: Any, pairs: Pairs, seed: int, coding: Any = None, codes: CodeRule = "random"
 ) -> Recipe:
     """Return the fit of a MultiBoost classifier."""
-    is_hinge = checked_choice(face.loss, "loss", LOSSES) == "hinge"
-    takes_best = checked_choice(codes, "codes", CODE_RULES) == "best"
+    is_hinge = checked_choice(face.loss, "loss", Loss) == "hinge"
+    takes_best = checked_choice(codes, "codes", CodeRule) == "best"
     formulation = NormBoundedHinge() if is_hinge else NormBounded(pairs)
     recipe = _coded_recipe(face, formulation, pairs, seed, coding, takes_best=takes_best)
     return replace(recipe, choices=BoundedNorm(face.theta, pairs, seed))
@@ -170,14 +171,14 @@ class BoundedNorm(Choices):
     Parameters
     ----------
     theta : float or {"stage_wise", "cv"}
-    pairs : str
+    pairs : {"bits", "outputs"}
         Pairs of the exponential loss.
     seed : int
         Seed of the folds.
     """
 
     theta: Any
-    pairs: str
+    pairs: Pairs
     seed: int
 
     of_constant: ClassVar[Mapping[str, Any]] = {
@@ -207,7 +208,7 @@ class BoundedNorm(Choices):
         counts = examples.counts
         copies = np.repeat(np.arange(len(y)), 1 if counts is None else counts)
         n_folds = min(_FOLDS, int(np.bincount(y[copies]).min()))
-        if checked_choice(self.theta, "theta", THETA_RULES) == "stage_wise" or n_folds < 2:
+        if checked_choice(self.theta, "theta", ThetaRule) == "stage_wise" or n_folds < 2:
             stage_wise = {"formulation": StageWise(self.pairs), "C": np.inf, "tol": 0.0}
             run = recipe.trainer(task, **stage_wise, **_QUIET)
             fit = partial(run.fit, X, y, sample_weight=sample_weight)
@@ -225,8 +226,7 @@ class BoundedNorm(Choices):
             for fold in folds:
                 run = recipe.trainer(task, C=float(theta), **_QUIET)
                 fit = partial(run.fit, fold.X, fold.Y, sample_weight=fold.sample_weight)
-                model = uninterrupted(fit).model_
-                measured.append(measured_model(task, fold, model))
+                measured.append(measured_model(task, fold, uninterrupted(fit).model_))
             return Trial(measured)
 
         path.follow(THETAS, fit_at)
@@ -383,7 +383,7 @@ class MultiBoostECCClassifier(BoostedClassifier):
     True
     """
 
-    codes: str = "random"
+    codes: CodeRule = "random"
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
@@ -447,7 +447,7 @@ class MultiBoostCWClassifier(BoostedClassifier):
     """
 
     tau_max: int = 2
-    solver: str = "fcd"
+    solver: Solver = "fcd"
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
@@ -490,12 +490,12 @@ class MultiBoostClassifier(BoostedClassifier):
     True
     """
 
-    loss: str = "exponential"
-    solver: str = "fcd"
+    loss: Loss = "exponential"
+    solver: Solver = "fcd"
 
     @override
     def _recipe(self, seed: int = 0) -> Recipe:
-        checked_choice(self.loss, "loss", LOSSES)
+        checked_choice(self.loss, "loss", Loss)
         # Weights of the same learner in all classes need more sweeps than those of one class.
         formulation = "one_slack" if self.loss == "hinge" else Exponential(self.solver, 10)
         return self._plain_recipe(formulation, pricing="best", columns_per_channel=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -28,9 +28,6 @@ from structboost.faces.labels import (
 )
 from structboost.faces.labels import score as label_score
 from structboost.faces.objectives import (
-    HINGE,
-    L1_LOG_LOSS,
-    LOG_LOSS,
     Objectives,
     checked_parameters,
     recipe_of,
@@ -42,9 +39,10 @@ from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.hierarchical import HierarchicalMultiLabelTask, check_order, read_hierarchy
-from structboost.tasks.multi_label import MultiLabelTask
-from structboost.training.boosting import AUTO
+from structboost.tasks.multi_label import MultiLabelTask, SetLoss
 from structboost.validation import (
+    AUTO,
+    Auto,
     checked_choice,
     checked_flag,
     checked_weights,
@@ -53,6 +51,7 @@ from structboost.validation import (
     shown,
 )
 
+Outputs = Literal["auto", "all", "seen"]
 # Rounds without a lower held-out loss (docs/decisions.md).
 _PATIENCE = 60
 # By default, no pairs are learned with more labels, because each pair has its trees.
@@ -126,12 +125,12 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
     array([[1, 0]])
     """
 
-    loss: str = "hamming"
-    outputs: str = AUTO
-    pairs: bool | str = AUTO
+    loss: SetLoss = "hamming"
+    outputs: Outputs = AUTO
+    pairs: bool | Auto = AUTO
     hierarchy: Any = None
 
-    _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
+    _objectives = ("log_loss", "hinge", "svm", "l1_log_loss")
 
     @committed
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Any = None) -> Self:
@@ -195,7 +194,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             )  # fmt: skip
             examples, held = Examples(X, Y, weights), Examples(held_X, held_Y, of_held)
         # Whole sets are learned for the subset loss.
-        learns_sets = is_text(self.loss, "subset") and recipe.objective == LOG_LOSS
+        learns_sets = is_text(self.loss, "subset") and recipe.objective == "log_loss"
         pairs, outputs = self.pairs, self.outputs
         if is_same(pairs, AUTO):
             pairs = learns_sets and len(classes) <= _MOST_PAIRED
@@ -233,7 +232,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
     @override
     def _recipe(self) -> Recipe:
         objective = checked_parameters(self)
-        checked_choice(self.outputs, "outputs", (AUTO, "all", "seen"))
+        checked_choice(self.outputs, "outputs", Outputs)
         if not is_same(self.pairs, AUTO):
             checked_flag(self.pairs, "pairs")
         return recipe_of(self, objective, StageWiseRandomField(patience=_PATIENCE))

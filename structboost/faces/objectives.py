@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from structboost.faces.recipe import Recipe
 from structboost.faces.stage_wise import StageWise
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners
-from structboost.objectives.base import Formulation
+from structboost.objectives.base import Formulation, Program
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.objectives.values import (
     OBJECTIVES,
@@ -22,14 +22,11 @@ from structboost.objectives.values import (
     FormulationAlone,
     LogLoss,
     Objective,
+    ObjectiveName,
     is_linear,
 )
 from structboost.runtime.called_class import MORE
-from structboost.training.boosting import AUTO
-from structboost.validation import check_parameters, checked_positive, is_same, shown
-
-LOG_LOSS, PAIRWISE = "log_loss", "pairwise"
-HINGE, L1_LOG_LOSS = "hinge", "l1_log_loss"
+from structboost.validation import AUTO, Auto, check_parameters, checked_positive, is_same, shown
 
 # Maximum number of rounds, or of passes for one linear function.
 _MOST_ROUNDS = 200
@@ -37,7 +34,6 @@ _MOST_ROUNDS = 200
 _MOST_RATE = 10.0
 # Parameters of an estimator that the fit of one linear function does not read.
 _OF_BOOSTING = ("early_stopping", "validation_fraction", "n_iter_no_change")
-_PROGRAMS = (AUTO, "one_slack", "m_slack")
 _OF_FORMULATION = (
     "leave it out, or write objective='hinge' with formulation='one_slack' or 'm_slack', or write "
     "objective= in place of formulation=."
@@ -96,8 +92,8 @@ class Objectives:
         Name of the objective of the fit.  Its value is ``objective_``.
     """
 
-    objective: Any = field(default=LOG_LOSS, kw_only=False)
-    max_iter: int | str = AUTO
+    objective: ObjectiveName | Objective | Formulation = field(default="log_loss", kw_only=False)
+    max_iter: int | Auto = AUTO
     weak_learner: WeakLearners = AUTO
     scoring: Any = None
 
@@ -161,7 +157,7 @@ def checked_parameters(face: BoostedFace, weak_learner: Any = None) -> Objective
         _refuse(face, objective, name, value)
     check_parameters(objective, objective.get_params(deep=False))
     formulation = getattr(objective, "formulation", AUTO)
-    if formulation not in _PROGRAMS:
+    if formulation not in get_args(Program):
         raise ValueError(
             f"formulation is {shown(formulation)}, which does not minimise the hinge loss; "
             f"{_OF_FORMULATION}"

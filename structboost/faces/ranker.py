@@ -18,8 +18,6 @@ from structboost.errors import TaskError, on_example, warn_user
 from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import check_lengths, label_vector
 from structboost.faces.objectives import (
-    HINGE,
-    PAIRWISE,
     Objectives,
     checked_parameters,
     named_learners,
@@ -95,16 +93,16 @@ class StructBoostRanker(TableFace):
     True
     """
 
-    objective: Any = field(default=PAIRWISE, kw_only=False)
+    objective: Any = field(default="pairwise", kw_only=False)
     loss: str = "pairs"
     monotonic_cst: Any = None
 
-    _objectives = (PAIRWISE, HINGE, "svm")
+    _objectives = ("pairwise", "hinge", "svm")
 
     @override
     def _recipe(self) -> Recipe:
         objective = checked_parameters(self)
-        if objective.name == PAIRWISE and not is_same(self.loss, "pairs"):
+        if objective.name == "pairwise" and not is_same(self.loss, "pairs"):
             raise ValueError(
                 f"loss is {shown(self.loss)}, which objective='pairwise' does not read; leave it "
                 f"out, or write objective='hinge', loss={shown(self.loss)}."
@@ -187,13 +185,13 @@ class StructBoostRanker(TableFace):
                 held = Examples(*_ranking_examples(held_X, held_y, held_queries, of_held))
                 if not _has_pairs(held.Y):
                     raise ValueError("y has one level of relevance in every query.")
-                if recipe.objective != PAIRWISE:
+                if recipe.objective != "pairwise":
                     _losses(task, held_ids, held_y, held_y, held_queries, of_held)
         elif self.early_stopping:
             whole = Examples(*_ranking_examples(X, y, queries, of_items), of_queries)
             queries, held_queries, of_queries, of_held = self._hold_out(y, queries, of_queries)
             held = Examples(*_ranking_examples(X, y, held_queries, of_items), of_held)
-            if recipe.objective != PAIRWISE:
+            if recipe.objective != "pairwise":
                 # It names a query that the measure does not take.
                 _losses(task, ids, y, y, held_queries, of_items)
         with _queries_named(ids, queries):

@@ -24,10 +24,11 @@ from structboost.objectives.newton_steps import NewtonSteps
 from structboost.runtime.called_class import Described
 from structboost.selection.folds import Fold
 from structboost.selection.held_out import Score, checked_score, scaled_surrogate
-from structboost.training.boosting import AUTO, Callback, StructBoost
+from structboost.training.boosting import Callback, StructBoost
 from structboost.training.engines import engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
 from structboost.validation import (
+    AUTO,
     by_position,
     check_examples,
     checked_callbacks,

@@ -22,7 +22,7 @@ from structboost.objectives.likelihood import Likelihood
 from structboost.objectives.master import fitted_temperature
 from structboost.progress import Progress
 from structboost.tasks.base import has_contradictions
-from structboost.training.boosting import AUTO, loop_without_model
+from structboost.training.boosting import loop_without_model
 from structboost.training.held_out_runs import (
     DEVIATION,
     EARLY,
@@ -31,7 +31,7 @@ from structboost.training.held_out_runs import (
     ends_early,
     fitted_factor,
 )
-from structboost.validation import checked_whole_number, is_same, is_text, rows_of
+from structboost.validation import AUTO, Auto, checked_whole_number, is_same, is_text, rows_of
 
 # The fractions of the features that a node may split.
 _FEW, ALL_FEATURES = 1 / 3, 1.0
@@ -151,11 +151,11 @@ class StageWise(Choices):
     """
 
     trees: Mapping[str, Any]
-    learning_rate: float | str
-    max_iter: int | str
-    max_depth: int | str
-    max_features: float | str
-    l2_regularization: float | str
+    learning_rate: float | Auto
+    max_iter: int | Auto
+    max_depth: int | Auto
+    max_features: float | Auto
+    l2_regularization: float | Auto
     is_likelihood: bool
     tries_long_steps: bool = False
 

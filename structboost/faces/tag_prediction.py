@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, compress, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -25,15 +25,21 @@ from structboost.faces.tokens import TokenReader, tag_indices
 from structboost.linear.linear_trainer import HeldScores
 from structboost.tasks.chunk_tags import (
     OUTSIDE,
-    SCHEMES,
     ChunkTags,
+    Scheme,
     forbidden_by_scheme,
     has_tag,
     observed_pairs,
     scheme_of,
 )
-from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_number, checked_weights, is_same, shown
+from structboost.validation import (
+    AUTO,
+    checked_choice,
+    checked_number,
+    checked_weights,
+    is_same,
+    shown,
+)
 
 
 def scheme_of_tags(scheme: Any, classes: AnyArray, tags: Sequence[IntArray]) -> str | None:
@@ -44,7 +50,7 @@ def scheme_of_tags(scheme: Any, classes: AnyArray, tags: Sequence[IntArray]) -> 
     """
     if scheme is None:
         return None
-    checked_choice(scheme, "scheme", (AUTO, *SCHEMES))
+    checked_choice(scheme, "scheme", Literal["auto", Scheme])
     names = [*classes.tolist(), None]
     if scheme == AUTO:
         if not ChunkTags.is_scheme(classes):
@@ -59,7 +65,7 @@ def scheme_of_tags(scheme: Any, classes: AnyArray, tags: Sequence[IntArray]) -> 
     return str(scheme)
 
 
-def pairs_of_scheme(scheme: str | None, classes: AnyArray) -> list[tuple[Any, Any]]:
+def pairs_of_scheme(scheme: Any, classes: AnyArray) -> list[tuple[Any, Any]]:
     """Return the pairs of tags that a scheme, if any, forbids."""
     return [] if scheme is None else forbidden_by_scheme(classes.tolist(), scheme)
 
@@ -208,8 +214,7 @@ class TagPrediction(BoostedFace):
             task: Any = self.task_
             probabilities = task.tag_marginals(inputs, scores).tolist()
             by_token = [dict(zip(tags, of_token, strict=True)) for of_token in probabilities]
-            starts = scores.offsets["token"].tolist()
-            return [by_token[a:b] for a, b in pairwise(starts)]
+            return [by_token[a:b] for a, b in pairwise(scores.offsets["token"].tolist())]
 
         return self._by_blocks(X, marginals, self.temperature_ or 1.0)
 

@@ -15,9 +15,6 @@ from structboost.errors import warn_user
 from structboost.faces.base import estimator, facts_of_fit, fit_of_facts
 from structboost.faces.labels import saved_classes, warn_of_one_class
 from structboost.faces.objectives import (
-    HINGE,
-    L1_LOG_LOSS,
-    LOG_LOSS,
     Objectives,
     checked_objective,
     checked_parameters,
@@ -47,9 +44,16 @@ from structboost.objectives.stage_wise import StageWiseRandomField
 from structboost.runtime.fitted_state import committed
 from structboost.selection.folds import Fold, random_folds
 from structboost.tasks.chain import ChainTask, labelled_stretches, runs_of
-from structboost.tasks.chunk_tags import SCHEMES
-from structboost.training.boosting import AUTO
-from structboost.validation import checked_choice, checked_weights, group_indices, is_same, shown
+from structboost.tasks.chunk_tags import Scheme
+from structboost.validation import (
+    AUTO,
+    Auto,
+    checked_choice,
+    checked_weights,
+    group_indices,
+    is_same,
+    shown,
+)
 
 # With more pairs of tags of all sequences, C is chosen on folds of so many tokens in all.
 _MANY_PAIRS, _ENOUGH_TOKENS = 1 << 22, 200
@@ -156,11 +160,11 @@ class StructBoostTagger(TagPrediction):
     """
 
     forbidden: Sequence[tuple[Any, Any]] | None = None
-    scheme: str | None = None
-    outside_offset: float | str = AUTO
+    scheme: Auto | Scheme | None = None
+    outside_offset: float | Auto = AUTO
     min_freq: int = 1
 
-    _objectives = (LOG_LOSS, HINGE, "svm", L1_LOG_LOSS)
+    _objectives = ("log_loss", "hinge", "svm", "l1_log_loss")
 
     @committed
     def fit(
@@ -206,7 +210,7 @@ class StructBoostTagger(TagPrediction):
         rows = reader.fit(X, takes_active=_takes_active(self.weak_learner))
         recipe = self._recipe(is_active=reader.is_active)
         self._check_held_parameters(eval_set, recipe)
-        chooses_C, is_likelihood = recipe.chooses_C, recipe.objective == LOG_LOSS
+        chooses_C, is_likelihood = recipe.chooses_C, recipe.objective == "log_loss"
         is_linear_likelihood = is_likelihood and recipe.linear is not None
         classes, tags = tag_indices(y, _lengths(rows))
         scheme = scheme_of_tags(self.scheme, classes, tags)
@@ -319,7 +323,7 @@ class StructBoostTagger(TagPrediction):
     def _recipe(self, *, is_active: bool) -> Recipe:
         """Return the fit that the parameters describe, of active features or of others."""
         is_open = is_same(self.weak_learner, AUTO) and is_active
-        takes_linear = is_open and checked_objective(self).name == LOG_LOSS
+        takes_linear = is_open and checked_objective(self).name == "log_loss"
         learners: Any = "linear" if takes_linear else None
         return recipe_of(
             self,
@@ -345,7 +349,7 @@ class StructBoostTagger(TagPrediction):
         if widths["step"] != 1 or (not reader.is_active and width != widths["token"]):
             raise DamagedFileError(f"its tokens have {width} features")
         scheme = facts["scheme"]
-        scheme = None if scheme is None else checked_choice(scheme, "scheme", SCHEMES)
+        scheme = None if scheme is None else checked_choice(scheme, "scheme", Scheme)
         forbidden = forbidden_indices(self.forbidden, classes)
         task = ChainTask(
             len(classes),
@@ -405,7 +409,7 @@ def _families(recipe: Recipe, task: ChainTask, *, is_active: bool) -> Any:
     learners = recipe.weak_learner
     if is_active:
         return {kind: learners if kind == "vector" else ActiveFeatureFamily for kind in task.kinds}
-    if recipe.objective == LOG_LOSS and not isinstance(learners, Mapping):
+    if recipe.objective == "log_loss" and not isinstance(learners, Mapping):
         # Pairs of tags have one constant feature, on which trees are constants, too.
         return {"token": learners, "step": "stump"}
     return None

@@ -251,9 +251,7 @@ def sum_arborescences(
     for g in range(len(first_nodes) - 1):
         n = first_nodes[g + 1] - first_nodes[g]
         # Logarithms of the weights among the first k + 1 nodes, for each k one matrix.
-        starts = np.zeros(n + 1, np.int64)
-        for k in range(n):
-            starts[k + 1] = starts[k] + (k + 1) ** 2
+        starts = np.append(0, np.cumsum(np.arange(1, n + 1) ** 2))
         weights = np.full(starts[n], -np.inf)
         whole = weights[starts[n - 1] :].reshape(n, n)
         for i in range(first_arcs[g], first_arcs[g + 1]):

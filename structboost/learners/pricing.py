@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -151,6 +151,10 @@ class PricingRule(Described, ABC):
 class CandidateRule(PricingRule, ABC):
     """Rule that only calls ``family.price`` and ``family.refine``, so duals may stay in shards."""
 
+    @override
+    def largest_edge(self, of_channels: FloatArray) -> float | None:
+        return float(of_channels.max())
+
 
 class PerChannel(CandidateRule):
     """Rule in which every channel has its own learners (MultiBoost^cw)."""
@@ -168,10 +172,6 @@ class PerChannel(CandidateRule):
     ) -> Growth | None:
         return family.growth(n_rounds, n_channels) if per_channel == 1 else None
 
-    @override
-    def largest_edge(self, of_channels: FloatArray) -> float | None:
-        return float(of_channels.max())
-
 
 class BestChannel(CandidateRule):
     """Rule in which all channels share the best learner, one column each (MultiBoost, (18))."""
@@ -187,10 +187,6 @@ class BestChannel(CandidateRule):
         return [
             single(c) for learner in learners for c in family.refine(learner, duals)
         ], candidates[0].edge
-
-    @override
-    def largest_edge(self, of_channels: FloatArray) -> float | None:
-        return float(of_channels.max())
 
 
 class SharedOverChannels(CandidateRule):
@@ -301,14 +297,15 @@ def _norm(group: Group) -> float:
     return float(sum(np.abs(edges).sum() for _, edges in group))
 
 
+Pricing = Literal["own", "best"]
 RULES: dict[str, type[PricingRule]] = {"own": PerChannel, "best": BestChannel}
 
 
 def rule_of(pricing: str | PricingRule) -> PricingRule:
-    """Rule of a name in ``RULES``, or the rule itself."""
+    """Rule of a name of ``Pricing``, or the rule itself."""
     if isinstance(pricing, PricingRule):
         return pricing
-    return RULES[checked_choice(pricing, "pricing", tuple(RULES))]()
+    return RULES[checked_choice(pricing, "pricing", Pricing)]()
 
 
 def single(candidate: Candidate) -> Column:

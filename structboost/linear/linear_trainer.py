@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -32,11 +32,9 @@ from structboost.selection.held_out import (
 )
 from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
 from structboost.training.history import Record
-from structboost.validation import checked_choice, checked_example_weights, is_text
+from structboost.validation import AUTO, checked_choice, checked_example_weights, is_text
 
-AUTO = "auto"
-HINGE = "hinge"
-LOSSES = (HINGE, "log_loss")
+Loss = Literal["hinge", "log_loss"]
 # The smallest C that is tried: by the hinge, and as a weight of each example by the likelihood.
 _SMALLEST, _SMALLEST_OF_EXAMPLE = 0.1, 0.03
 # Gap and rounds of the fits on folds, by the hinge and by the likelihood.  Near the best C,
@@ -105,7 +103,7 @@ class LinearTrainer(StructuredSVM):
     """
 
     C: Any = 1.0
-    loss: str = "hinge"
+    loss: Loss = "hinge"
     problem: Callable[..., Any] = PrimalLikelihood
     on_held_out: Callable[[Iterator[HeldScores]], None] | None = None
     C_path_: list[Record] = field(init=False)
@@ -153,7 +151,7 @@ class LinearTrainer(StructuredSVM):
         InterruptedFitWarning
             On Ctrl-C, which keeps the best weights so far.
         """
-        checked_choice(self.loss, "loss", LOSSES)
+        checked_choice(self.loss, "loss", Loss)
         self.C_path_, self.C_path_end_, self.temperature_ = [], "", None
         self._objective = self._objective or self.loss
         chooses_C = is_text(self.C, AUTO)
@@ -179,7 +177,7 @@ class LinearTrainer(StructuredSVM):
         By the likelihood, the result on the first fold and held-out scores follow.
         """
         path = Path("C", records=self.C_path_)
-        if self.loss == HINGE:
+        if self.loss == "hinge":
             path.follow(upwards(_SMALLEST), _FoldFits(self, folds, score).fit)
             self.C_path_end_ = path.end
             return path.value, None, []
@@ -229,7 +227,8 @@ class LinearTrainer(StructuredSVM):
                 problem.adopt(start[0], np.asarray(start[1].rows), C)
             self._train(problem, C, tol, began, temperature=self.temperature_)
             # Near weights of zero the gap is small already.  A C that was chosen left them behind.
-            gap, is_chosen = self.history_[-1]["gap"], self.loss == HINGE and is_text(self.C, AUTO)
+            gap = self.history_[-1]["gap"]
+            is_chosen = self.loss == "hinge" and is_text(self.C, AUTO)
             is_done = not is_chosen or self.interrupted_ or gap <= _FINEST
             if is_done or not predicts_one_output(self.task, X, Y, self._scores):
                 return
@@ -238,7 +237,7 @@ class LinearTrainer(StructuredSVM):
     @override
     def _problem(self, X: Any, Y: Any, example_weights: FloatArray, tol: float) -> Any:
         shared = {"active": self.active, "random_state": self.random_state}
-        if self.loss != HINGE:
+        if self.loss != "hinge":
             return self.problem(self.task, X, Y, example_weights, **shared)
         # A choice on the same examples is the same in each fit.
         shared["random_state"] = self.random_state or 0
@@ -253,7 +252,7 @@ class _FoldFits:
 
     def __init__(self, trainer: LinearTrainer, folds: Sequence[Fold], score: Score | None) -> None:
         self._trainer, self._folds, self._score = trainer, folds, score
-        self._is_hinge = trainer.loss == HINGE
+        self._is_hinge = trainer.loss == "hinge"
         gap, most = (
             (_COARSE_OF_HINGE, _EPOCHS_OF_HINGE) if self._is_hinge else (_COARSE, _COARSE_ROUNDS)
         )

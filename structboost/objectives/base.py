@@ -29,7 +29,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -463,6 +463,8 @@ class CutOracle(Described, ColumnOracle):
         """
 
 
+Program = Literal["auto", "one_slack", "m_slack"]
+FormulationName = Literal[Program, "exponential", "log"]
 FORMULATIONS = Registry(
     "formulation",
     {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from structboost.runtime.compiled import compiled
 from structboost.runtime.memory import check_memory
 from structboost.validation import checked_choice
 
-SOLVERS = ("fcd", "lbfgs")
+Solver = Literal["fcd", "lbfgs"]
 # Words of the state of NumPy's RandomState.
 _KEY_WORDS = 624
 # Bound of the weights where C is infinite.
@@ -76,14 +77,14 @@ class Exponential(Formulation):
     can_choose_C = takes_infinite_C = True
     can_resume = True
     link = PAIR_LINK
-    solver: str = "fcd"
+    solver: Solver = "fcd"
     tau_max: int = 2
     epsilon: float = 1e-3
 
     @override
     def check(self) -> None:
         super().check()
-        checked_choice(self.solver, "solver", SOLVERS)
+        checked_choice(self.solver, "solver", Solver)
 
     @override
     def start(self, problem: Problem, C: float) -> ExponentialMaster:

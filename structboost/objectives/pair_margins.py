@@ -9,6 +9,7 @@ dense.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from structboost.objectives.master import WeightedColumns
 from structboost.runtime.memory import GrowingMatrix
 from structboost.validation import checked_choice
 
-PAIRS = ("bits", "outputs")
+Pairs = Literal["bits", "outputs"]
 
 # Scores minimise ``E sum over wrong y' of exp(F_y' - F_y)`` at these probabilities.  The derivative
 # by ``F_k`` is ``exp(F_k) sum_y P_y exp(-F_y) - P_k exp(-F_k) sum_y exp(F_y)``, which is zero for
@@ -30,13 +31,13 @@ PAIR_LINK = SoftmaxLink(sharpness=2.0)
 
 @dataclass(frozen=True)
 class PairFormulation(Formulation):
-    """Exponential loss over pairs, of a type listed in ``PAIRS``."""
+    """Exponential loss over pairs, of one of the types ``Pairs``."""
 
-    pairs: str = "outputs"
+    pairs: Pairs = "outputs"
 
     @override
     def check(self) -> None:
-        checked_choice(self.pairs, "pairs", PAIRS)
+        checked_choice(self.pairs, "pairs", Pairs)
 
     @property
     @override
@@ -58,7 +59,7 @@ class PairColumns(WeightedColumns):
     """
 
     def _make_pairs(self, problem: Problem, pairs: str) -> None:
-        """Make the pairs of a type listed in ``PAIRS``, with codes of -1 and 1 if they are bits."""
+        """Make the pairs of one of the types ``Pairs``, with codes of -1 and 1 if they are bits."""
         codes = problem.task.codes(problem.Y)
         self._n_examples = n = len(codes.labels)
         self._n_channels = codes.codes.shape[1]

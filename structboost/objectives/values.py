@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sklearn.base import BaseEstimator
 
 from structboost._typing import Facts, PathName, override
 from structboost.learners.registry import members_of
+from structboost.objectives.base import Program
 from structboost.runtime.registry import Registry
-from structboost.validation import is_same, shown
+from structboost.validation import AUTO, Auto, is_same, shown
 
-AUTO = "auto"
 # Parameters of trees.
 OF_TREES = ("max_depth", "min_samples_leaf", "l2_regularization", "max_features")
 
@@ -97,7 +97,7 @@ class SVM(Objective):
     learners = "linear"
     linear_loss = "hinge"
 
-    C: float | str = AUTO
+    C: float | Auto = AUTO
     tol: float = 0.01
 
     @override
@@ -131,7 +131,7 @@ class L1LogLoss(Objective):
     name = "l1_log_loss"
     program = "log"
 
-    C: float | str = AUTO
+    C: float | Auto = AUTO
     tol: float = 0.01
     exact: bool | None = None
     pricing: Any = "own"
@@ -198,7 +198,7 @@ class Hinge(ExponentialLoss):
     name = "hinge"
     program = ""
 
-    formulation: str = AUTO
+    formulation: Program = AUTO
     spread: float = 0.0
 
 
@@ -231,11 +231,11 @@ class Pairwise(Objective):
     is_stage_wise = True
     learners = "tree"
 
-    learning_rate: float | str = AUTO
-    max_depth: int | str = 4
+    learning_rate: float | Auto = AUTO
+    max_depth: int | Auto = 4
     min_samples_leaf: int = 1
-    l2_regularization: float | str = 0.0
-    max_features: float | str = AUTO
+    l2_regularization: float | Auto = 0.0
+    max_features: float | Auto = AUTO
     engine: Any = "threads"
     callbacks: Sequence[Any] | None = None
     checkpoint: PathName | Any | None = None
@@ -273,9 +273,9 @@ class LogLoss(Pairwise):
     name = "log_loss"
     linear_loss = "log_loss"
 
-    max_depth: int | str = AUTO
-    l2_regularization: float | str = AUTO
-    C: float | str = AUTO
+    max_depth: int | Auto = AUTO
+    l2_regularization: float | Auto = AUTO
+    C: float | Auto = AUTO
     tol: float = 0.01
 
     @override
@@ -292,6 +292,7 @@ class LogLoss(Pairwise):
         return (*of_boosting, *OF_TREES, "learning_rate")
 
 
+ObjectiveName = Literal["log_loss", "pairwise", "hinge", "svm", "exponential", "l1_log_loss"]
 OBJECTIVES: dict[str, type[Objective]] = {
     of.name: of for of in (LogLoss, Pairwise, Hinge, SVM, ExponentialLoss, L1LogLoss)
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -276,7 +276,7 @@ def calibrated_sharpness(costs: Sequence[FloatArray], counts: Sequence[IntArray]
     return float(np.exp(best.x))
 
 
-LINEAR_AND_STUMP, STUMP, SSVM = LEARNERS = ("linear_and_stump", "stump", "ssvm")
+Learner = Literal["linear_and_stump", "stump", "ssvm"]
 CANDIDATES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 CANDIDATES_OF_MANY = (0.3,)  # a fit with more than two labels takes minutes
 _FOLDS = 3
@@ -312,14 +312,14 @@ class CRFSettings:
         Whether the energy has edges.
     """
 
-    learner: str = LINEAR_AND_STUMP
+    learner: Learner = "linear_and_stump"
     linear_C: float = 0.3
     max_rounds: int = 50
     tol: float = 0.01
     pairwise: bool = True
 
     def __post_init__(self) -> None:
-        checked_choice(self.learner, "learner", LEARNERS)
+        checked_choice(self.learner, "learner", Learner)
         check_parameters(self, vars(self))
 
 
@@ -353,7 +353,7 @@ def fit_crf(
         If every superpixel is void.
     """
     task, X, Y, _ = _training_set(graphs, counts, settings, groups)
-    if settings.learner == SSVM:
+    if settings.learner == "ssvm":
         return StructuredSVM(task, C=C, tol=settings.tol, max_epochs=200, random_state=0).fit(X, Y)
     linear = linear or linear_function(graphs, counts, settings, groups)
     return StructBoost(
@@ -361,7 +361,7 @@ def fit_crf(
         C=C,
         tol=settings.tol,
         max_rounds=settings.max_rounds,
-        weak_learner=partial(_linear_and_stumps, linear) if linear else STUMP,
+        weak_learner=partial(_linear_and_stumps, linear) if linear else "stump",
         columns_per_channel=_COLUMNS_PER_ROUND,
     ).fit(X, Y)
 
@@ -395,7 +395,7 @@ def linear_function(
     boosting is not misled by how well a linear energy fits its own images.  Returns None if the
     settings have no such function.
     """
-    if settings.learner != LINEAR_AND_STUMP:
+    if settings.learner != "linear_and_stump":
         return None
     task, X, Y, used = _training_set(graphs, counts, settings, groups)
     folds = parts_of_groups(used, len(X), _FOLDS, None)
@@ -488,8 +488,8 @@ def tuned(
         path.follow(tried, fit)
         return path
 
-    if settings.learner == LINEAR_AND_STUMP:
-        linear = search(replace(settings, learner=SSVM, tol=_LINEAR_TOL))
+    if settings.learner == "linear_and_stump":
+        linear = search(replace(settings, learner="ssvm", tol=_LINEAR_TOL))
         settings = replace(settings, linear_C=linear.value)
     path = search(settings)
     return settings, path.value, {record["C"]: record["score"] for record in path.records}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from structboost._typing import AnyArray, IntArray
 
 OUTSIDE = "O"
-IOB1, IOB2, BIOES, BILOU = "iob1", "iob2", "bioes", "bilou"
-SCHEMES = (IOB1, IOB2, BIOES, BILOU)
+# Where tags follow both, they are told to be of the first.
+Scheme = Literal["iob2", "iob1", "bioes", "bilou"]
+SCHEMES = get_args(Scheme)
 # Prefixes of each scheme beside O.
-_PREFIXES_OF = {IOB1: "BI", IOB2: "BI", BIOES: "BIES", BILOU: "BILU"}
+_PREFIXES_OF = {"iob1": "BI", "iob2": "BI", "bioes": "BIES", "bilou": "BILU"}
 # Prefixes of tags, and those that always begin or end a chunk.
 _PREFIXES, _BEGIN, _END = "BIESLU", "BSU", "ESLU"
 # A prefix alone marks chunks of a single, nameless kind.
@@ -114,7 +115,7 @@ def is_chunk_tag(tag: Any) -> bool:
     return isinstance(tag, str) and _TAG.fullmatch(tag) is not None
 
 
-def has_tag(scheme: str, tag: Any) -> bool:
+def has_tag(scheme: Scheme, tag: Any) -> bool:
     """Whether a scheme has a tag."""
     return is_chunk_tag(tag) and (tag == OUTSIDE or tag[0] in _PREFIXES_OF[scheme])
 
@@ -133,29 +134,28 @@ def scheme_of(pairs: set[tuple[Any, Any]]) -> str | None:
 
     ``"iob2"`` comes before ``"iob1"`` where both do.
     """
-    order = (IOB2, IOB1, BIOES, BILOU)
-    return next((name for name in order if first_fault(pairs, name) is None), None)
+    return next((name for name in SCHEMES if first_fault(pairs, name) is None), None)
 
 
-def first_fault(pairs: Iterable[tuple[Any, Any]], scheme: str) -> tuple[Any, Any] | None:
+def first_fault(pairs: Iterable[tuple[Any, Any]], scheme: Scheme) -> tuple[Any, Any] | None:
     """Return a pair of neighbouring tags that the scheme forbids, or None."""
     return next((pair for pair in pairs if not can_follow(*pair, scheme)), None)
 
 
-def can_follow(before: Any, after: Any, scheme: str) -> bool:
+def can_follow(before: Any, after: Any, scheme: Scheme) -> bool:
     """Whether a tag may follow another one, where O also means the start or the end."""
     if not (has_tag(scheme, before) and has_tag(scheme, after)):
         return False
     p, q = before[0], after[0]
     is_open, is_same_kind = p in "BI", before[2:] == after[2:]
-    if scheme in (IOB1, IOB2):
+    if scheme in ("iob1", "iob2"):
         # In IOB1 only a chunk after another of its kind begins with B.
-        return q != ("I" if scheme == IOB2 else "B") or (is_open and is_same_kind)
+        return q != ("I" if scheme == "iob2" else "B") or (is_open and is_same_kind)
     goes_on = q in "IEL"
     return is_open == goes_on and (is_same_kind or not goes_on)
 
 
-def forbidden_by_scheme(tags: Sequence[Any], scheme: str) -> list[tuple[Any, Any]]:
+def forbidden_by_scheme(tags: Sequence[Any], scheme: Scheme) -> list[tuple[Any, Any]]:
     """Return the pairs of tags that a scheme forbids, with None for the start or the end."""
     ends = [None, *tags]
     return [
@@ -167,8 +167,8 @@ def forbidden_by_scheme(tags: Sequence[Any], scheme: str) -> list[tuple[Any, Any
     ]
 
 
-def converted(chunks: Iterable[tuple[int, int, str]], n_tokens: int, scheme: str) -> list[str]:
-    """Return the tags of a sequence in one of the `SCHEMES`.
+def converted(chunks: Iterable[tuple[int, int, str]], n_tokens: int, scheme: Scheme) -> list[str]:
+    """Return the tags of a sequence in a scheme.
 
     The chunks are (start, end, kind), in order.
     """
@@ -176,12 +176,12 @@ def converted(chunks: Iterable[tuple[int, int, str]], n_tokens: int, scheme: str
     last = (0, "")
     for start, end, kind in chunks:
         prefixes = ["I"] * (end - start)
-        if scheme != IOB1 or ((start, kind) == last and start > 0):
+        if scheme != "iob1" or ((start, kind) == last and start > 0):
             prefixes[0] = "B"
-        if scheme in (BIOES, BILOU):
-            prefixes[-1] = "E" if scheme == BIOES else "L"
+        if scheme in ("bioes", "bilou"):
+            prefixes[-1] = "E" if scheme == "bioes" else "L"
             if len(prefixes) == 1:
-                prefixes[0] = "S" if scheme == BIOES else "U"
+                prefixes[0] = "S" if scheme == "bioes" else "U"
         tags[start:end] = [f"{prefix}-{kind}" if kind else prefix for prefix in prefixes]
         last = (end, kind)
     return tags

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -29,7 +29,7 @@ from structboost.solvers.milp import ProgramSolver
 from structboost.tasks.base import BatchTask, alone, indicator
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
-PAIRS = ("ordered", "unordered", "equal")
+Pairs = Literal["ordered", "unordered", "equal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ class GraphTask(BatchTask, Decomposes, Lists, Validates):
         n_labels: int,
         edges: Sequence[str] = ("edge",),
         *,
-        pairs: str = "ordered",
+        pairs: Pairs = "ordered",
         exact: bool = False,
     ) -> None:
         self.n_labels = checked_whole_number(n_labels, "n_labels", least=2)
@@ -119,7 +119,7 @@ class GraphTask(BatchTask, Decomposes, Lists, Validates):
                 "'down'], and not 'node'."
             )
         self.edges = names
-        self._channels = _pair_channels(self.n_labels, checked_choice(pairs, "pairs", PAIRS))
+        self._channels = _pair_channels(self.n_labels, checked_choice(pairs, "pairs", Pairs))
         self.exact_argmax = checked_flag(exact, "exact")
         of_edges = PartKind(
             int(self._channels.max()) + 1, (0.0, 1.0) if pairs == "equal" else (-1.0, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
@@ -19,7 +19,7 @@ from structboost.inference.multi_label import best_expected_f1, most_violated_se
 from structboost.tasks.base import TableTask
 from structboost.validation import checked_choice, checked_flag, checked_whole_number, shown
 
-LOSSES = ("hamming", "subset", "f1")
+SetLoss = Literal["hamming", "subset", "f1"]
 # With pairs of labels all sets are tried: there are 2^n of them.
 _MOST_LABELS_IN_PAIRS = 10
 # Losses of sets against each other that are computed at once, times labels: 32 megabytes.
@@ -79,14 +79,14 @@ class MultiLabelTask(TableTask, Lists, Separates, Validates):
     def __init__(
         self,
         n_labels: int,
-        loss: str = "hamming",
+        loss: SetLoss = "hamming",
         *,
         pairs: bool = False,
         sets: Any = None,
         costs: Any = None,
     ) -> None:
         self.n_labels = checked_whole_number(n_labels, "n_labels", least=2)
-        self.loss_name = checked_choice(loss, "loss", LOSSES)
+        self.loss_name = checked_choice(loss, "loss", SetLoss)
         # Parts of the loss: of labels that are missing, and of those that are too many.
         self._costs = None if costs is None else self._checked_costs(costs) / self.n_labels
         self.pairs = checked_flag(pairs, "pairs")

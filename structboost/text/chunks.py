@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from structboost._typing import Examples
 from structboost.faces.forms import is_missing_tag
-from structboost.tasks.chunk_tags import SCHEMES, ChunkTags, converted, is_chunk_tag
+from structboost.tasks.chunk_tags import ChunkTags, Scheme, converted, is_chunk_tag
 from structboost.validation import check_sequence, checked_choice, shown
 
 
@@ -71,7 +71,7 @@ def list_chunks(tags: Sequence[str]) -> list[Chunk]:
     return list(map(Chunk, chunks.first.tolist(), ends.tolist(), kinds.tolist()))
 
 
-def convert_tags(tags: Examples, to: str) -> list[list[str]]:
+def convert_tags(tags: Examples, to: Scheme) -> list[list[str]]:
     """Convert tags to another scheme.
 
     Chunks are read as ``conlleval`` reads them, whatever the scheme.
@@ -99,7 +99,7 @@ def convert_tags(tags: Examples, to: str) -> list[list[str]]:
     >>> convert_tags([["B-PER", "I-PER", "O", "B-LOC"]], "bioes")
     [['B-PER', 'E-PER', 'O', 'S-LOC']]
     """
-    checked_choice(to, "to", SCHEMES)
+    checked_choice(to, "to", Scheme)
     sequences = checked_tags(tags, "tags", unknown=False)
     return [converted(list_chunks(sequence), len(sequence), to) for sequence in sequences]
 
@@ -124,7 +124,7 @@ def checked_tags(y: Any, name: str, *, unknown: bool = True) -> list[list[Any]]:
     return out
 
 
-METRICS = ("f1", "precision", "recall")
+Metric = Literal["f1", "precision", "recall"]
 
 
 class KindScores(NamedTuple):
@@ -298,11 +298,11 @@ class ChunkScorer:
     [1.0, 1.0]
     """
 
-    metric: str = "f1"
+    metric: Metric = "f1"
     kind: str | None = None
 
     def __post_init__(self) -> None:
-        checked_choice(self.metric, "metric", METRICS)
+        checked_choice(self.metric, "metric", Metric)
 
     def __call__(self, estimator: Any, X: Examples, y: Examples) -> float:
         """Return the score of the predictions of a tagger.

@@ -19,7 +19,14 @@ from structboost.files.archive import ArchiveFormat, Array, LoadedFromFile, Part
 from structboost.runtime.called_class import names_calls
 from structboost.runtime.fitted_state import committed
 from structboost.text.tagged_file import WORD
-from structboost.validation import check_parameters, check_sequence, checked_list, is_text, shown
+from structboost.validation import (
+    AUTO,
+    check_parameters,
+    check_sequence,
+    checked_list,
+    is_text,
+    shown,
+)
 
 # Lower bounds of the bins of counts, and of fractions of capitals.
 _COUNTS = np.array([1.0, 2.0, 4.0, 8.0, 32.0])
@@ -64,7 +71,6 @@ def _bin(bounds: FloatArray, value: float) -> str:
     return str(int(np.searchsorted(bounds, value, side="right")))
 
 
-AUTO = "auto"
 # Words and columns before the first and after the last token.
 _START, _END = "<start>", "<end>"
 _JOIN = "|"

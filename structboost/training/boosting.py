@@ -13,10 +13,10 @@ from typing import Any, Self
 from structboost._typing import Examples, Facts, PathName, override
 from structboost.contract.calls import warn_of_one_output
 from structboost.contract.task import Task, checked_task
-from structboost.learners.pricing import PricingRule
+from structboost.learners.pricing import Pricing, PricingRule
 from structboost.learners.registry import WeakLearners, alternatives, works_in_threads
 from structboost.model.ensemble import Ensemble, model_predictions
-from structboost.objectives.base import FORMULATIONS, Formulation, formulation_of
+from structboost.objectives.base import FORMULATIONS, Formulation, FormulationName, formulation_of
 from structboost.objectives.master import saved_temperature
 from structboost.objectives.values import trainer_of_objective
 from structboost.progress import Progress, ProgressBar
@@ -27,7 +27,7 @@ from structboost.runtime.interrupts import deferred_interrupts
 from structboost.selection.folds import Fold, random_folds
 from structboost.selection.held_out import Score
 from structboost.training.choice_of_c import choose_C, warn_of_empty_models
-from structboost.training.engines import Engine, engine_of, warn_of_idle_jobs
+from structboost.training.engines import Engine, EngineName, engine_of, warn_of_idle_jobs
 from structboost.training.examples import is_in_memory
 from structboost.training.history import (
     Record,
@@ -39,6 +39,7 @@ from structboost.training.loop import Loop
 from structboost.training.plan import Plan
 from structboost.training.trainer import Trainer, iterated_Cs
 from structboost.validation import (
+    AUTO,
     by_position,
     check_declares,
     check_examples,
@@ -48,7 +49,6 @@ from structboost.validation import (
     shown,
 )
 
-AUTO = "auto"
 # C by which the formulation of a path over C is chosen: most of its time is spent at larger ones.
 _TYPICAL_C = 100.0
 
@@ -199,14 +199,14 @@ class StructBoost(Trainer):
     tol: float = 0.01
     max_rounds: int = 200
     weak_learner: WeakLearners = "stump"
-    formulation: str | Formulation = "one_slack"
+    formulation: FormulationName | Formulation = "one_slack"
     objective: Any = None
     exact: bool | None = None
-    pricing: str | PricingRule = "own"
+    pricing: Pricing | PricingRule = "own"
     columns_per_channel: int = 5
     spread: float = 0.0
     random_state: Any = None
-    engine: str | Engine = "threads"
+    engine: EngineName | Engine = "threads"
     n_jobs: int | None = None
     checkpoint: PathName | None = None
     verbose: int = 0

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import cloudpickle
 import joblib
@@ -45,6 +45,8 @@ from structboost.validation import checked_choice, checked_n_jobs, shown
 
 _ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+EngineName = Literal["serial", "threads", "processes", "dask"]
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -59,11 +61,11 @@ class Engine:
         cores.
     """
 
-    name: str
+    name: EngineName
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        checked_choice(self.name, "engine", ("serial", "threads", "processes", "dask"))
+        checked_choice(self.name, "engine", EngineName)
         checked_n_jobs(self.n_jobs)
 
     @property
@@ -137,14 +139,14 @@ class _LocalWorkers(Workers):
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def engine_of(engine: str | Engine, n_jobs: int | None) -> Engine:
+def engine_of(engine: EngineName | Engine, n_jobs: int | None) -> Engine:
     """Return the engine itself, or the engine of a name with ``n_jobs`` workers."""
     checked_n_jobs(n_jobs)
     return engine if isinstance(engine, Engine) else Engine(engine, n_jobs)
 
 
 def warn_of_idle_jobs(
-    n_jobs: int | None, engine: str | Engine, about: str, *, shares_work: bool
+    n_jobs: int | None, engine: EngineName | Engine, about: str, *, shares_work: bool
 ) -> None:
     """Warn that a fit, which ``about`` describes, does not use the workers that were set.
 
