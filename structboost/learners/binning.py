@@ -54,9 +54,10 @@ def words_of(sets: Iterable[int]) -> WordArray:
     return np.frombuffer(parts, "<u8").astype(np.uint64).reshape(-1, N_WORDS)
 
 
-def number_of(words: WordArray) -> int:
-    """Convert a set to one integer."""
-    return int.from_bytes(words.astype("<u8").tobytes(), "little")
+def numbers_of(words: WordArray) -> list[int]:
+    """Convert sets of shape (n_sets, N_WORDS) to integers."""
+    sets = words.astype("<u8").view(f"S{8 * N_WORDS}")
+    return [int.from_bytes(members, "little") for members in sets.ravel().tolist()]
 
 
 def flags_of(words: WordArray) -> BoolArray:

@@ -45,7 +45,7 @@ from structboost.learners.binning import (
     bin_features,
     for_all_categories,
     is_in_set,
-    number_of,
+    numbers_of,
     words_of,
 )
 from structboost.learners.histogram import counted_table
@@ -562,12 +562,12 @@ class TreeFamily(WeakLearnerFamily):
     def table(self, learners: Sequence[Tree]) -> TreeTable:
         columns, bins, sets = self._nodes(learners)
         leaf = np.array([t.leaves for t in learners], np.float64).reshape(-1, 2**self.depth)
-        is_low = self.binned.bins.is_low
-        low = is_low[columns] if is_low.any() else None
+        low = self.binned.bins.is_low[columns]
         if sets is not None:
-            sets, inside = for_all_categories(sets, self._n_bins[columns])
-            low = np.where(sets.any(axis=2), inside, is_low[columns])
-        sides = None if low is None else low.astype(np.uint8)
+            by_set = bins == BY_SET
+            n_bins = self._n_bins[columns[by_set]]
+            sets[by_set], low[by_set] = for_all_categories(sets[by_set], n_bins)
+        sides = low.astype(np.uint8) if low.any() else None
         feature = self.binned.bins.feature[columns]
         return TreeTable(feature, self._thresholds(columns, bins), leaf, sides, sets)
 
@@ -606,8 +606,9 @@ class TreeFamily(WeakLearnerFamily):
         bins = np.array([t.bins for t in learners], np.int64).reshape(-1, n_nodes)
         if not self._n_words:
             return features, bins, None
-        words = np.array([words_of(t.sets) for t in learners], np.uint64)
-        return features, bins, words.reshape(-1, n_nodes, N_WORDS)
+        words = np.zeros((*bins.shape, N_WORDS), np.uint64)
+        words[bins == BY_SET] = words_of(members for t in learners for members in t.sets if members)
+        return features, bins, words
 
     @property
     def _fractions(self) -> tuple[float, float]:
@@ -645,15 +646,12 @@ class TreeFamily(WeakLearnerFamily):
     def _trees(self, nodes: Nodes, leaves: FloatArray) -> list[Tree]:
         """Make trees of their nodes and leaves, each tree in a row."""
         features, bins, sets = nodes
-        arrays = features, self._thresholds(features, bins), leaves, bins
-        fields = [map(tuple, array.tolist()) for array in arrays]
-        if sets is None:
-            return list(map(Tree, *fields))
-        of_sets = (
-            tuple(number_of(words) if b == BY_SET else 0 for b, words in zip(*tree, strict=True))
-            for tree in zip(bins, sets, strict=True)
-        )
-        return list(map(Tree, *fields, of_sets))
+        fields = [features, self._thresholds(features, bins), leaves, bins]
+        if sets is not None:
+            members, by_set = np.zeros(bins.shape, object), bins == BY_SET
+            members[by_set] = numbers_of(sets[by_set])
+            fields.append(members)
+        return list(map(Tree, *(map(tuple, field.tolist()) for field in fields)))
 
     def leaf_indices(self, tree: Tree) -> LeafArray:
         """Leaf of every training part, counted from the left, shape (n_parts,)."""

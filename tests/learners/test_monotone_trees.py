@@ -25,10 +25,10 @@ def drawn(seed, depth, **options):
     )
     n_nodes = 2**depth - 1
     features = rng.integers(3, size=n_nodes)
-    bins = np.where(features == 2, BY_SET, rng.integers(-1, 3, size=n_nodes))
+    bins = np.where(features == 2, BY_SET, rng.integers(-1, 3, n_nodes))
     # The last category is in no set, as what training does not know.
-    columns = features, np.full(n_nodes, np.inf), np.ones(n_nodes + 1), bins
-    sets = rng.integers(1, 8, size=n_nodes)
+    columns = features, bins + np.inf, np.ones(n_nodes + 1), bins
+    sets = rng.integers(1, 8, n_nodes) * (bins == BY_SET)
     tree = Tree(*(tuple(column.tolist()) for column in (*columns, sets)))
     at = family.leaf_indices(tree)
     return rng, family, tree, at, at[comparable(GRID, directions)].T
