@@ -102,8 +102,7 @@ print(json.dumps(lines))
 
 @pytest.mark.slow
 def test_a_missing_extra_is_named_with_its_command():
-    done = run(ERRORS)
-    lines = json.loads(done.stdout)
+    lines = json.loads(run(ERRORS).stdout)
     assert lines.keys() == WITHOUT.keys()
     for code, extra in WITHOUT.items():
         assert lines[code].startswith("structboost.errors.MissingExtraError: "), code

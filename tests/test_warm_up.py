@@ -10,13 +10,13 @@ import pytest
 from numba.core import event
 from sklearn.base import clone
 
-from structboost import StructBoost, StructBoostClassifier, StructuredSVM, warm_up
+from structboost import StructBoostClassifier, warm_up
 from structboost.cli import main
 from structboost.errors import InterruptedFitWarning, say
 from structboost.progress import Progress
 from tests.battery.examples_of_tables import Classes
 from tests.battery.examples_of_tasks import Examples, TaskExamples, first, read_only
-from tests.battery.table_of_faces import FACES
+from tests.battery.table_of_faces import FACES, trainers
 from tests.helpers.task_problems import task_problems
 
 
@@ -33,12 +33,8 @@ def fits():
         yield name, clone(estimator), kind, kind.draw(np.random.default_rng(0))
     problems = task_problems()
     del problems["boxes"]  # They are those of the tracker, which has code of its own.
-    for name, (task, X, Y, _) in problems.items():
-        for trainer in (
-            StructBoost(task, C=5.0, tol=0.1, max_rounds=3),
-            StructuredSVM(task, C=5.0, tol=0.1, max_epochs=8),
-        ):
-            yield f"{type(trainer).__name__}, {name}", trainer, TaskExamples(X, Y), Examples(X, Y)
+    for name, trainer, X, Y in trainers(problems):
+        yield name, trainer, TaskExamples(X, Y), Examples(X, Y)
 
 
 def forms(X):

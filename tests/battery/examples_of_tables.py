@@ -61,6 +61,12 @@ def bad_tables(X):
         yield f"whole numbers that floats merge, {name}", table
 
 
+def with_odd_rows(y):
+    """Iterate over copies of a table of numbers, with a row of words or too short."""
+    yield from spoilt(y.astype(object), {"a word": np.array([0, "x", 1], object)})
+    yield from spoilt(y.tolist(), {"a short row": [1]})
+
+
 class Tables(Kind):
     """Faces whose inputs are tables of numbers."""
 
@@ -225,8 +231,7 @@ class LabelSets(Tables):
     def spoilt_outputs(self, y):
         yield from spoilt(y.astype(float), {"NaN": np.array([0, np.nan, 1])})
         yield from spoilt(y, {"two": np.array([0, 2, 1])})
-        yield from spoilt(y.astype(object), {"a word": np.array([0, "x", 1], object)})
-        yield from spoilt(y.tolist(), {"a short row": [1]})
+        yield from with_odd_rows(y)
 
 
 class Costs(Tables):
@@ -250,5 +255,4 @@ class Costs(Tables):
     def spoilt_outputs(self, y):
         values = {"NaN": np.nan, "infinite": -np.inf}
         yield from spoilt(y, {name: np.array([1.0, v, 2.0]) for name, v in values.items()})
-        yield from spoilt(y.astype(object), {"a word": np.array([0, "x", 1], object)})
-        yield from spoilt(y.tolist(), {"a short row": [1.0]})
+        yield from with_odd_rows(y)

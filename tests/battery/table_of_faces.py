@@ -105,11 +105,16 @@ def all_faces():
     """Name and arguments of :class:`Face` of every face."""
     faces = dict(FACES)
     problems = task_problems(42)
-    for name in TASKS:
-        task, X, Y, _ = problems[name]
+    for name, trainer, X, Y in trainers({name: problems[name] for name in TASKS}):
+        faces[name] = trainer, TaskExamples(X, Y), TRAINER
+    return faces
+
+
+def trainers(problems):
+    """Iterate over the names of trainers of each task, with them and their examples."""
+    for name, (task, X, Y, _) in problems.items():
         for trainer in (
             StructBoost(task, C=5.0, tol=0.1, max_rounds=3),
             StructuredSVM(task, C=5.0, tol=0.1, max_epochs=8),
         ):
-            faces[f"{type(trainer).__name__}, {name}"] = trainer, TaskExamples(X, Y), TRAINER
-    return faces
+            yield f"{type(trainer).__name__}, {name}", trainer, X, Y

@@ -94,8 +94,7 @@ def plain_margins(pairs, y, responses, columns, learners, channels, coefficients
     for j, k, c, a in zip(columns, learners, channels, coefficients, strict=True):
         scores[j, :, c] += a * responses[k]
     if pairs == "bits":
-        words = exhaustive_code(3)[y]
-        return (scores * words[None]).reshape(len(responses), -1)
+        return (scores * exhaustive_code(3)[y][None]).reshape(len(responses), -1)
     return (scores[:, np.arange(20), y][:, :, None] - scores)[:, np.arange(3) != y[:, None]]
 
 

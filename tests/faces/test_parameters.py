@@ -89,8 +89,7 @@ def test_signature_docstring_and_parameters_agree(face):
     assert set(face().get_params()) == set(names) - {"parameters"}
     by_position = [n for n, p in signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert by_position == ["objective"] * ("objective" in names)
-    text = inspect.getdoc(face)
-    (_, described) = text.split("Parameters\n----------\n")
+    _, described = inspect.getdoc(face).split("Parameters\n----------\n")
     described, attributes = described.split("\nAttributes\n----------\n")
     attributes = attributes.split("\nSee Also\n--------\n")[0]
     heads, fitted = heads_of(described), heads_of(attributes)

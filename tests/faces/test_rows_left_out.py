@@ -209,6 +209,16 @@ def test_probabilities_suit_new_rows_at_every_size(limits, early_stopping, monke
     assert log_loss(labels[new], found) < 1.02 * best
 
 
+def sides_and_quick_fit():
+    rows = default_rng(0).normal(size=(2500, 5))
+    labels = (rows.sum(axis=1) > 0).astype(int)
+    return (
+        rows,
+        labels,
+        StructBoostClassifier(max_iter=20, max_depth=3, max_features=1.0, random_state=0),
+    )
+
+
 @pytest.mark.slow
 def test_rows_that_tell_the_temperature_have_no_weight_in_the_fit(monkeypatch):
     monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 1000)
@@ -220,12 +230,10 @@ def test_rows_that_tell_the_temperature_have_no_weight_in_the_fit(monkeypatch):
         return found[-1][1:]
 
     monkeypatch.setattr(stage_wise.StageWise, "set_aside", spied)
-    rows = default_rng(0).normal(size=(2500, 5))
-    labels = (rows.sum(axis=1) > 0).astype(int)
+    rows, labels, quick = sides_and_quick_fit()
     rows[:, 0] = np.arange(2500)
     labels[:20] = 2
     weights = default_rng(1).uniform(0.5, 1.5, 2500)
-    quick = StructBoostClassifier(max_iter=20, max_depth=3, max_features=1.0, random_state=0)
     right = quick.fit(rows, labels, weights)
     aside = found[0][2].X[:, 0].astype(int)
     assert len(aside) > 60
@@ -248,9 +256,7 @@ def test_rows_that_tell_the_temperature_have_no_weight_in_the_fit(monkeypatch):
 @pytest.mark.parametrize("n_held", [10, 40])
 def test_few_rows_of_an_eval_set_do_not_decide_the_temperature(n_held, monkeypatch):
     monkeypatch.setattr(stage_wise, "_MOST_FOLDED", 2000)
-    rows = default_rng(0).normal(size=(2500, 5))
-    labels = (rows.sum(axis=1) > 0).astype(int)
-    quick = StructBoostClassifier(max_iter=20, max_depth=3, max_features=1.0, random_state=0)
+    rows, labels, quick = sides_and_quick_fit()
     # All labels of the held-out rows are wrong.
     held = rows[:n_held], 1 - labels[:n_held]
     misled = clone(quick).fit(rows, labels, eval_set=held).temperature_

@@ -208,8 +208,7 @@ def test_one_class_gives_a_model_that_always_predicts_it(name, reloaded):
 def test_a_file_without_a_learner_of_categories_loads(reloaded):
     frame = FRAME.assign(colour="red")
     model = StructBoostClassifier("hinge", C=5.0, max_iter=3).fit(frame, WIDTH > 2)
-    loaded = reloaded(model)
-    assert_array_equal(loaded.predict(frame), model.predict(frame))
+    assert_array_equal(reloaded(model).predict(frame), model.predict(frame))
 
 
 # Faces of the rows of the table in the guide.

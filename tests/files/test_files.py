@@ -59,8 +59,7 @@ def test_one_wrong_byte_is_found_in_every_array_and_in_the_header(saved, tmp_pat
     for name in arrays:
         changed = {**arrays, name: arrays[name].copy()}
         changed[name].reshape(-1).view(np.uint8)[-1] ^= 1
-        out = io.BytesIO(saved)
-        sealed = json.loads(np.load(out)["header"].tobytes())
+        sealed = json.loads(np.load(io.BytesIO(saved))["header"].tobytes())
         path.write_bytes(put_together(sealed, changed, sealed=False))
         with pytest.raises(ModelFileError, match="damaged"):
             load_model(path)
@@ -173,6 +172,7 @@ CHECKPOINTS = {
     "its objective is not that of its weights": array_of("master/weights", 3.0),
     "a column twice": array_of("columns/live", 0),
     "its channel is 5": header_of(5, "columns", 0, 1, 0, 1),
+    "its channel is True": header_of(True, "columns", 0, 1, 0, 1),
     "its learner is 1000": header_of(1000, "columns", 0, 1, 0, 0),
     "columns that it does not have": (
         lambda header, arrays: arrays.update({"columns/live": arrays["columns/live"] + 10**6})

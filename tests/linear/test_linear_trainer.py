@@ -61,15 +61,19 @@ def test_bounded_weights_end_at_the_optimum_of_a_solver_with_bounds():
     assert (fresh.matrices()["edge"] >= 0).all()
 
 
-def fitted(task, X, Y, C, **settings):
-    return LinearTrainer(task, loss="log_loss", C=C, tol=1e-4, max_epochs=400, **settings).fit(X, Y)
+def fitted(task, X, Y, C, weights=None):
+    trainer = LinearTrainer(task, loss="log_loss", C=C, tol=1e-6, max_epochs=400)
+    return trainer.fit(X, Y, weights)
 
 
 def test_classes_are_those_of_logistic_regression_on_standardised_features():
     X, y = make_classification(80, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
-    trainer = fitted(MulticlassTask(3), X, y, C=40.0)
+    weights = y + 1
+    trainer = fitted(MulticlassTask(3), X, y, 40.0, weights)
     Z = np.column_stack(((X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))))
-    other = LogisticRegression(C=40.0 / 80, fit_intercept=False, tol=1e-8, max_iter=1000).fit(Z, y)
+    other = LogisticRegression(
+        C=40.0 / weights.sum(), fit_intercept=False, tol=1e-8, max_iter=1000
+    ).fit(Z, y, weights)
     found = np.array([m.ravel() for m in model_marginals(trainer.task, trainer.model_, X)])
     np.testing.assert_allclose(found, other.predict_proba(Z), atol=2e-3)
     assert trainer.history_[-1]["gap"] <= 1e-4

@@ -32,11 +32,7 @@ def chains(rng):
 
 
 def sets(rng):
-    return (
-        MultiLabelTask(3, pairs=True),
-        rng.normal(size=(ROWS, 2)),
-        rng.integers(2, size=(ROWS, 3)),
-    )
+    return MultiLabelTask(3, pairs=True), *labels(rng)[1:]
 
 
 def labels(rng):

@@ -70,6 +70,7 @@ def test_slopes_and_steps_add_up_to_the_scores():
         thresholds, values = display.shape(feature)
         total += values[np.searchsorted(thresholds, x)] + np.outer(x, display.slope(feature))
         at, corners = display.curve(feature)
+        assert display.importances()[feature] == np.ptp(corners, axis=0).max()
         inside &= (at[0] < x) & (x < at[-1])
         # Between the corners the curve is straight.
         drawn += np.column_stack([np.interp(x, at, channel) for channel in corners.T])

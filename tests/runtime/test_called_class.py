@@ -118,8 +118,7 @@ def test_no_name_of_the_table_is_a_parameter_of_a_face_that_gets_advice_on_it():
         assert not (advised | {*called_class._TARGETS} - {"loss"}) & names, name
 
 
-rng = np.random.default_rng(0)
-PAIRS = rng.normal(size=(60, 2))
+PAIRS = np.random.default_rng(0).normal(size=(60, 2))
 SIDES = (PAIRS[:, 0] > 0).astype(int)
 
 

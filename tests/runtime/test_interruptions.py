@@ -308,14 +308,21 @@ def test_ctrl_c_ends_in_a_model_or_in_keyboard_interrupt(case, seconds):
     assert interrupted_run(case, seconds) in ENDS
 
 
-def test_interrupted_step_gives_no_warning_about_its_model():
+@pytest.mark.parametrize(
+    ("category", "is_partial", "raised"),
+    [
+        (InterruptedFitWarning, False, KeyboardInterrupt),
+        (UserWarning, True, KeyboardInterrupt),
+        (UserWarning, False, UserWarning),
+    ],
+)
+def test_interrupted_step_is_no_model_and_another_one_warns_again(category, is_partial, raised):
     class Step:
-        interrupted_ = True
+        interrupted_ = is_partial
 
         def fit(self):
-            warnings.warn("weights are kept", InterruptedFitWarning, stacklevel=2)
+            warnings.warn("weights are kept", category, stacklevel=2)
             return self
 
-    with warnings.catch_warnings(action="error"):
-        with pytest.raises(KeyboardInterrupt):
-            uninterrupted(Step().fit)
+    with warnings.catch_warnings(action="error"), pytest.raises(raised):
+        uninterrupted(Step().fit)

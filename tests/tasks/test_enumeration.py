@@ -351,7 +351,6 @@ def test_labelled_parts_take_other_features(name):
     if task.labelled_kind is None:
         return
     for x, y in zip(X, Y, strict=True):
-        labels = task.part_labels(x, y)
-        other = rng.normal(size=(len(labels), 5))
+        other = rng.normal(size=(len(task.part_labels(x, y)), 5))
         parts = task.parts(task.with_features(x, other))
         assert np.array_equal(by_kind(task, parts)[task.labelled_kind], other)

@@ -138,8 +138,7 @@ def test_tasks_take_the_forms_with_indices():
     tree = TaxonomyTask([("a", 0), ("a", 1), ("b", 2), ("b", 3)]).tree.parents
     assert_array_equal(TaxonomyTask({"a": [0, 1], "b": [2, 3]}).tree.parents, tree)
     for edges in ({0: [1, 2]}, networkx.DiGraph([(0, 1), (0, 2)])):
-        task = HierarchicalMultiLabelTask(3, edges)
-        assert_array_equal(task.edges, [[0, 1], [0, 2]])
+        assert_array_equal(HierarchicalMultiLabelTask(3, edges).edges, [[0, 1], [0, 2]])
     refused(r"edges has a cycle.*0, 1, 0", HierarchicalMultiLabelTask, 3, {0: [1], 1: [0]})
 
 

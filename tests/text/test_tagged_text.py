@@ -110,6 +110,7 @@ def test_prefixes_alone_mark_chunks_without_a_kind_and_without_chunks_the_score_
     scores = chunk_scores([["B", "I", "O"]], [["B", "O", "O"]])
     assert list(scores.by_kind) == [""]
     assert convert_tags([["B", "I", "O"]], "bioes") == [["B", "E", "O"]]
+    assert convert_tags([["B", "B"]], "iob1") == [["I", "B"]]
     for y in ([], [[]], [["O"]]):
         assert chunk_scores(y, y).total.f1 == 0.0
 

@@ -631,8 +631,7 @@ def test_features_are_means_over_pixels(x, y, w, h):
         planes = planes_of(image)
         assert (planes.sums < 0).any() == (image is BRIGHT)
         found = box_features(planes, box[None])[0]
-        wanted = plain_features(image, box)
-        assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        assert_allclose(found, plain_features(image, box), rtol=1e-5, atol=1e-5)
 
 
 def test_features_do_not_depend_on_the_region_the_scale_the_selection_or_channels():

@@ -25,8 +25,7 @@ def weighted_objective(trainer, X, Y, weights):
     task, model = trainer.task, trainer.model_
     total = model.weights.sum()
     for x, y, weight in zip(X, Y, np.asarray(weights) / np.sum(weights), strict=True):
-        stack = stacked(task, [x])
-        scores = model.scores(stack.rows["x"], "x")[:, 0]
+        scores = model.scores(stacked(task, [x]).rows["x"], "x")[:, 0]
         better, worse = np.nonzero(y[:, None] > y)
         swapped = scores[better] - scores[worse] < 1.0
         hinge = (1.0 - (scores[better] - scores[worse]))[swapped].sum() / len(better)

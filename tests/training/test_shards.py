@@ -52,8 +52,7 @@ def test_a_shard_is_made_of_its_own_examples_and_rows_from_0(of_dask, monkeypatc
     engine, given = Sources("threads", 4), (X, y)
     if of_dask:
         given = array.from_array(X, chunks=(60, 1)), array.from_array(y, chunks=60)
-    task = MulticlassTask(3)
-    ShardedOracle(training_set(task, *given), engine, weights, {})
+    ShardedOracle(training_set(MulticlassTask(3), *given), engine, weights, {})
     sources = dask.compute(*engine.sources) if of_dask else engine.sources
     assert len(sources) > 2
     at = 0
