@@ -30,7 +30,7 @@ from structboost.selection.held_out import (
     measured_scores,
     temperature_on_folds,
 )
-from structboost.selection.path import SATISFIED, SATISFIED_FRACTION, Path, Trial, upwards
+from structboost.selection.path import SATISFIED, Path, Trial, upwards
 from structboost.training.history import Record
 from structboost.validation import AUTO, checked_choice, checked_example_weights, is_text
 
@@ -307,7 +307,7 @@ class _FoldFits:
         }
         if self._is_hinge:
             loss_fraction = max(problem.loss_fraction for problem in self.problems)
-            end = SATISFIED if loss_fraction <= SATISFIED_FRACTION else ""
+            end = SATISFIED if loss_fraction <= self._tol else ""
             return Trial(measured, facts, end=end)
         self._losses[C] = np.concatenate(losses)
         return Trial(measured, facts, end=self._why_it_ends(C, measured))

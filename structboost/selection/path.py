@@ -26,18 +26,17 @@ MAX_STEPS = 14
 _BEYOND, _BEYOND_FLAT = 9.9, 98.0
 # Relative difference from which a measurement is clearly better or worse.
 _FLAT = 0.01
-# With so many folds, a value that is worse than the best on each of them, or by this fraction in
-# their mean, ends a path at once.
+# With so many folds, a value that is worse than the best on each of them, or in their mean by this
+# fraction and so many standard errors, ends a path at once.
 # An equal value is worse on all five with probability 1/32.
 _AGREEING = 5
-_WORSE = 0.005
+_WORSE, _SURELY = 0.005, 2.0
 
 # Standard errors of a mean difference, paired over examples, up to which surrogates are equally
 # good, and a loss is no larger.  A difference on a single example is one of them.
 _NOISE, _NOISE_OF_LOSS = 1 / 3, 1.02
 
-# Fraction of the loss in the objective below which a larger C changes nothing, and the reason.
-SATISFIED_FRACTION = 0.1
+# Reason to end where the loss is a smaller fraction of the objective than the gap of the fits.
 SATISFIED = "a larger C changes nothing: hardly any loss is left on the examples trained on"
 # Criterion where the user passes no score.
 _CRITERION = "surrogate"
@@ -159,8 +158,9 @@ class Path:
         self.end = ""
         self._has_left = False
         self._best_trial: Trial | None = None
-        # Record of the least measurement, by which the path ends.
+        # The least measurement, by which the path ends.
         self._least: Record | None = None
+        self._least_trial: Trial | None = None
 
     @property
     def value(self) -> float:
@@ -208,7 +208,7 @@ class Path:
             record = {self.name: value, **trial.record()}
             self.records.append(record)
             if self._least is None or is_better(record, self._least):
-                self._least = record
+                self._least, self._least_trial = record, trial
             if self._best_trial is None or is_preferred(trial, self._best_trial):
                 self.best, self._best_trial = record, trial
                 on_best(record)
@@ -229,6 +229,7 @@ class Path:
         if "score" not in record and not trial.loss:
             return "no held-out loss is left"
         assert self._least is not None
+        assert self._least_trial is not None
         measure, least = _measure(record), self._least[self.name]
         noun, worse = _WORDS[measure]
         of_folds = zip(_costs(record), _costs(self._least), strict=True)
@@ -239,6 +240,7 @@ class Path:
         beyond = max(ratio, 1 / ratio)
         # The values beyond the best one cost most.
         is_sure = len(trial.folds) >= _AGREEING and is_better(self._least, record, by=_WORSE)
+        is_sure = is_sure and ("score" in record or _is_surely_worse(trial, self._least_trial))
         if is_sure or (beyond >= _BEYOND and is_better(self._least, record, by=_FLAT)):
             return f"the held-out {noun} at {at} was {worse} than at {least:.4g}"
         if beyond >= _BEYOND_FLAT:
@@ -269,6 +271,15 @@ def is_preferred(trial: Trial, to: Trial) -> bool:
     if lead > noise:
         return lead_of_loss >= -_NOISE_OF_LOSS * error_of_loss
     return lead >= -noise and lead_of_loss > _NOISE_OF_LOSS * error_of_loss
+
+
+def _is_surely_worse(trial: Trial, than: Trial) -> bool:
+    """Whether surrogates are larger than by noise, as far as those of examples are known."""
+    examples, others = trial.examples, than.examples
+    if examples is None or others is None:
+        return True
+    excess, error = _mean_and_error(examples.surrogates - others.surrogates, examples)
+    return excess > _SURELY * error
 
 
 def _mean_and_error(values: FloatArray, examples: HeldExamples) -> tuple[float, float]:

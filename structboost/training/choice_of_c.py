@@ -35,7 +35,6 @@ from structboost.selection.path import (
     FACTOR,
     MAX_STEPS,
     SATISFIED,
-    SATISFIED_FRACTION,
     Path,
     Report,
     Trial,
@@ -183,7 +182,7 @@ class _FoldFits:
         """Return the reason why a larger C is not worth a fit, or an empty string."""
         C = float(self._loops[0].plan.C)
         fraction = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
-        if fraction <= SATISFIED_FRACTION:
+        if fraction <= self._plan.tol:
             return SATISFIED
         if self._rounds >= _ROUNDS * self._plan.max_rounds:
             return "the rounds are used up"

@@ -183,6 +183,17 @@ def test_a_value_is_preferred_on_what_is_known(lead, losses, preferred):
     assert is_preferred(measured(1.0 - lead + VARIED, losses), earlier) == preferred
 
 
+@pytest.mark.parametrize(("excess", "n_tried"), [(0.04, 3), (0.065, 2)])
+def test_a_mean_that_is_worse_by_noise_does_not_end_a_path_at_once(excess, n_tried):
+    # One of five folds is better.  The means differ by 1.5 and 2.5 standard errors.
+    folds = [-0.01, *[excess] * 4]
+    worse = [measured(1.0 + by + VARIED[:20], SOME[:20]).folds[0] for by in folds]
+    trials = iter([measured(np.ones(20), SOME[:20]).folds * 5, worse, worse, worse])
+    path = Path("C")
+    path.follow(upwards(1.0), lambda C: Trial(next(trials)))
+    assert [len(path.records), path.value] == [n_tried, 1.0]
+
+
 def test_losses_do_not_decide_between_a_constant_prediction_and_another():
     constant = measured(np.ones(100), NONE, constant=True)
     assert is_preferred(measured(0.95 + VARIED, SOME), constant)

@@ -157,7 +157,7 @@ def test_a_clearly_better_family_replaces_its_union():
     paths = [record for trainer in alone for record in trainer.C_path_]
     assert without_seconds(of_one_family) == without_seconds(paths)
     best = min(both.C_path_, key=lambda record: record["surrogate"])
-    assert (best["weak_learner"], best["C"]) == ("linear", both.C_)
+    assert (best["weak_learner"], alone[0].C_) == ("linear", both.C_)
     assert_array_equal(both.model_.scores(made), alone[0].model_.scores(made))
     assert both.history_[-1]["bound"] == alone[0].history_[-1]["bound"]
     assert both.weak_learner == union
