@@ -208,7 +208,7 @@ def _numbers(table: Any, codes: dict[int, FloatArray]) -> FloatArray:
 
 def _encoded(rows: FloatArray, table: Any, columns: Columns) -> FloatArray:
     """Return the features with the axes of their table."""
-    if columns.encoding is not None:
+    if columns.encoding:
         rows = columns.encoding.encode(rows)
     return rows.reshape(*shape_of(table)[:-1], rows.shape[1])
 

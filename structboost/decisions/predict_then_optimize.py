@@ -49,8 +49,10 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
     C : float or "auto"
         Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
         held-out instances.  Two stages, the start alone, are a candidate: another one must have a
-        smaller regret by two standard errors of the difference.  A linear function is then the mean
-        of the fits, one for each of five parts held out, of the five best C and starts; with
+        smaller regret by 1.5 standard errors of the difference.  Where one index of the features
+        has three quarters of the variance of linear costs, its fit takes the place of two stages.
+        A linear function is otherwise the mean of the fits, one for each of five parts held out,
+        of the five best C and starts; with
         ``spare_solves`` or ``start="boosted"`` it is one fit with the best C and start.  A union
         such as ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a
         smaller regret on the same held-out instances.
@@ -59,8 +61,9 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         goes to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
     start : {"auto", "least_squares", "boosted", "none"}
         Which prediction by squared error is one more feature of each item, with a weight that is
-        hardly regularised: that of ridge regression, whose penalty is chosen by leaving out one
-        instance at a time, that of scikit-learn's boosted trees, or none.  For linear functions,
+        hardly regularised: that of ridge regression, that of scikit-learn's boosted trees, or none.
+        Leaving out one instance at a time chooses the penalty of ridge regression, and whether it
+        takes standardised features, or ones in their given scales.  For linear functions,
         ``"auto"`` tries ridge regression and none on the held-out instances of ``C="auto"``; with
         another C it takes ridge regression.  Where only instances have features, it tries an index,
         too: one linear function of the features, by which costs are smoothed before the fit.  For

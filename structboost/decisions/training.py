@@ -174,8 +174,8 @@ _FOLDS = 5
 _AT_LEAST = 4
 # The model is the mean of the fits with so many pairs of C and start.
 _AVERAGED = 5
-# Standard errors by which the best of them must be better than two stages.
-_CLEARLY = 2.0
+# Standard errors by which the best of them must be better than the neutral one.
+_CLEARLY = 1.5
 # Width of the kernel over the index of n instances, times the fifth root of n.
 _WIDTH = 0.5
 # Instances, of any number, at whose index the smoothed costs are fitted.
@@ -208,10 +208,10 @@ def train(
         C, start = fits.chosen[:2]
     elif start == "auto":
         start = "least_squares" if is_linear else "none"
-    is_mean = fits is not None and is_plain and C
+    is_mean = fits and is_plain and C
     preparation, prepared = Preparation.fit(inputs, truth.costs, "none" if is_mean else start)
     own_task = preparation.task(task.problem, task.n_items)
-    if fits is not None and (is_mean or not C):
+    if fits and (is_mean or not C):
         trainer = fits.mean(preparation) if C else fits.alone(start, preparation, own_task)
     else:
         trainer = _trainer(parameters, own_task, C, is_linear=is_linear)
@@ -219,7 +219,7 @@ def train(
             passes = fit_on_known_decisions(trainer, prepared, truth)
         else:
             trainer.fit(prepared, truth)
-    if fits is not None and is_union:
+    if fits and is_union:
         plain, prepared = Preparation.fit(inputs, truth.costs)
         union = _trainer(parameters, task, AUTO, is_linear=False)
         # Linear functions alone have been judged, and every solve of further paths costs time.
@@ -228,7 +228,7 @@ def train(
         if not fits.beat([entry["losses"] for entry in union.C_path_]):
             trainer, preparation = union, plain
     facts = {"C": float(trainer.C_), "history": trainer.history_, "passes": passes}
-    facts |= {"path": fits.path, "path_end": fits.end} if fits else {"path": [], "path_end": ""}
+    facts |= {"path": fits.path if fits else [], "path_end": fits.end if fits else ""}
     return trainer, preparation, facts
 
 
@@ -265,7 +265,7 @@ class _Setting(NamedTuple):
         return np.concatenate([fit.regrets for fit in self.fits])
 
     def is_clearly_better(self, other: _Setting) -> bool:
-        """Whether the regret of the same instances is smaller by two standard errors."""
+        """Whether the regret of the same instances is smaller by 1.5 standard errors."""
         gain = other.regrets - self.regrets
         return bool(gain.mean() > _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)))
 
@@ -310,8 +310,7 @@ class _Part:
         regret = float(regrets.mean())
         is_constant = bool((chosen == chosen[:1]).all() and not (best == best[:1]).all())
         # No surrogate: it would call the solver some more times for each instance.
-        held_out = HeldOut(regret, regret, is_constant, -regret)
-        return _Fit(self.preparation, svm, held_out, regrets)
+        return _Fit(self.preparation, svm, HeldOut(regret, regret, is_constant, -regret), regrets)
 
 
 @contextmanager
@@ -345,20 +344,21 @@ class LinearFits:
         self._rows = shuffled_parts(len(inputs), n_folds, 0 if seed is None else seed)
         self.settings: list[_Setting] = []
         problem: Any = task.problem
-        is_spared = parameters.spare_solves
-        self.problem = KnownDecisions(problem, truth.chosen) if is_spared else problem
+        self.problem = KnownDecisions(problem, truth.chosen) if parameters.spare_solves else problem
         self._svm = StructuredSVM(
             task, tol=max(parameters.tol, _COARSE), max_epochs=_MAX_EPOCHS, random_state=seed
         )
         with _coarse_fits():
             self.end = "; ".join([self._search(start) for start in starts if start != "index"])
+            neutral = [setting for setting in self.settings if not setting.C]
             if "index" in starts:
                 fits = [self._index_fit(*rows) for rows in self._rows]
                 self.settings.append(_Setting(_LARGE, "index", fits))
-        # The setting of the least held-out regret, or two stages unless it is clearly better.
-        best = min((s for s in self.settings if s.C), key=lambda s: s.regret)
-        alone = [setting for setting in self.settings if not setting.C]
-        self.chosen = best if all(map(best.is_clearly_better, alone)) else alone[0]
+                if all(fit.preparation.has_one_index for fit in fits):
+                    neutral = self.settings[-1:]
+        # The setting of the least held-out regret, or the neutral one unless it is clearly better.
+        best = min(self.settings, key=lambda setting: setting.regret)
+        self.chosen = best if all(map(best.is_clearly_better, neutral)) else neutral[0]
         self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
 
     def _search(self, start: str) -> str:
@@ -415,8 +415,13 @@ class LinearFits:
         weights = {kind: np.zeros((sizes[kind], of.n_channels)) for kind, of in task.kinds.items()}
         center, std = preparation.arrays["start"].tolist()
         weights["items"][-2:, 0] = std / STD_OF_START, center
-        facts = {**self.settings[0].fits[0].svm.model_.metadata, "certified": False, "C": 0.0}
-        facts |= {"objective": 0.0, "history": [{"C": 0.0, "start": start, "gap": 1.0}]}
+        facts = {
+            **self.settings[0].fits[0].svm.model_.metadata,
+            "certified": False,
+            "C": 0.0,
+            "objective": 0.0,
+            "history": [{"C": 0.0, "start": start, "gap": 1.0}],
+        }
         return StructuredSVM.from_model(plain_ensemble(task.kinds, weights, facts), task)
 
     def mean(self, preparation: Preparation) -> StructuredSVM:

@@ -274,8 +274,7 @@ def _encoded(graph: _Graph, encoding: ColumnEncoding | None) -> str:
     )
     # Order of the encoded columns: by feature, and numbers before their marks.
     order = np.concatenate((plain, marked + 0.5, of_code))
-    stacked = graph.add("Concat", *blocks, axis=1)
-    return graph.columns(stacked, np.argsort(order, kind="stable"))
+    return graph.columns(graph.add("Concat", *blocks, axis=1), np.argsort(order, kind="stable"))
 
 
 def _scores(graph: _Graph, scorer: Any, rows: str, n_channels: int) -> str:
@@ -410,8 +409,7 @@ def _classes(graph: _Graph, estimator: Any, scores: str) -> dict[str, str]:
 
 def _probabilities(graph: _Graph, scores: str, link: SoftmaxLink) -> str:
     """Add ``link.inverse`` of scores."""
-    sharpened = graph.add("Mul", scores, link.sharpness)
-    softmax = graph.add("Softmax", sharpened, axis=1)
+    softmax = graph.add("Softmax", graph.add("Mul", scores, link.sharpness), axis=1)
     if not link.margin:
         return softmax
     factor = math.exp(link.margin)

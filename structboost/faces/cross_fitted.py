@@ -162,8 +162,7 @@ class CrossFitted(TransformerMixin, BaseEstimator):
         self._keep_columns(form)
         self.classes_, labels = form.labels(X, y, parts)
         self._has_sets = labels.ndim == 2
-        of_examples = self._folds(groups, len(parts.lengths))
-        folds = of_examples[parts.owners]
+        folds = self._folds(groups, len(parts.lengths))[parts.owners]
         rows, is_known = parts.rows, labels >= 0 if labels.ndim == 1 else True
         training = []
         for fold in range(int(self.folds)):

@@ -136,8 +136,7 @@ class StructuredSVMClassifier(LoadedFromFile, ClassifierMixin, BaseEstimator):
         )
         task = classification_task(classes.tolist())
         if len(classes) == 1:
-            facts = {"history": [], "objective": 0.0}
-            model = zero_function(task.kinds["x"], X.shape[1], facts)
+            model = zero_function(task.kinds["x"], X.shape[1], {"history": [], "objective": 0.0})
             self._keep(model, classes)
             return self
         outputs: Any = outputs_of(labels, task)

@@ -225,8 +225,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
             self._held_out_score(task, as_given, lambda model: read | read_as_training(model)),
             self._columns.n_features,
         )
-        fitted = recipe.train(problem)
-        self._keep(task, fitted, **read)
+        self._keep(task, recipe.train(problem), **read)
         return self
 
     @override
@@ -345,8 +344,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         check_lengths(len(predicted), len(true))
         if sample_weight is not None:
             sample_weight = checked_weights(sample_weight, len(true))
-        right = (true == predicted).all(axis=1)
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average((true == predicted).all(axis=1), weights=sample_weight))
 
     def outputs_for_metrics(
         self, true: Any, predicted: Any, sample_weight: Any
@@ -391,8 +389,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
         if edges is not None and self.hierarchy is None:
             self.hierarchy = [(labels[a], labels[b]) for a, b in edges]
         restore_columns(self, facts)
-        fitted = fit_of_facts(self.model_, facts, task)
-        self._keep(task, fitted, classes_=classes)
+        self._keep(task, fit_of_facts(self.model_, facts, task), classes_=classes)
 
     def _task(self, classes: AnyArray, sets: Any, edges: Any, *, pairs: bool) -> MultiLabelTask:
         if edges is not None:
@@ -417,8 +414,7 @@ class StructBoostMultiLabelClassifier(ClassifierMixin, TableFace):
                 "of labels."
             )
         of_y = classes.tolist()
-        hierarchy = read_hierarchy(self.hierarchy, of_y, "hierarchy")
-        edges = hierarchy.named_edges()
+        edges = read_hierarchy(self.hierarchy, of_y, "hierarchy").named_edges()
         labels = dict.fromkeys(of_y)
         for pair in edges:
             for label in pair:

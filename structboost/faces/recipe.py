@@ -118,8 +118,7 @@ class EarlyStopping(Described):
         """Mean loss of a model, and its surrogate."""
         task, X, Y, weights = trainer.task, trainer._inputs(self.X), self.Y, self.sample_weight
         scores = model_scores(task, model, X)
-        formulation = formulation_of(trainer.formulation)
-        link = formulation.link
+        link = formulation_of(trainer.formulation).link
         surrogate, is_likelihood = np.inf, link is not None and not link.margin
         if link is not None and is_likelihood:
             try:
@@ -131,8 +130,7 @@ class EarlyStopping(Described):
             values = scaled_surrogate(task, X, Y, scores, weights)
             surrogate = float(np.average(values, weights=weights))
         if self._score is not None:
-            fold = Fold([], [], None, X, Y, weights)
-            return -checked_score(self._score, model, fold), surrogate
+            return -checked_score(self._score, model, Fold([], [], None, X, Y, weights)), surrogate
         if is_likelihood:
             return surrogate, surrogate
         return mean_loss(task, Y, predictions(task, X, scores), weights), surrogate

@@ -284,8 +284,7 @@ class StructBoostTagger(TagPrediction):
             offsets.append(chosen_offset(task, classes, held_out))
 
         def read_as_training(_: Any) -> dict[str, Any]:
-            rows = RowsReader(reader.is_active, has_vectors=has_vectors)
-            return {**of_model, "_reader": rows}
+            return {**of_model, "_reader": RowsReader(reader.is_active, has_vectors=has_vectors)}
 
         examples = Examples(inputs, outputs, of_pieces, of_groups)
         problem = Problem(

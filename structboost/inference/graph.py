@@ -147,8 +147,7 @@ def map_labels(
     >>> labels.tolist(), bound
     ([1, 1, 0], 4.0)
     """
-    scores = one_graph(node_scores, edges, edge_scores)
-    labels, bounds = best_labels(scores)
+    labels, bounds = best_labels(one_graph(node_scores, edges, edge_scores))
     return labels, float(bounds[0])
 
 

@@ -172,8 +172,7 @@ class PerceptronFamily(LinearFamily):
 
     @override
     def direction(self, duals: FloatArray) -> FloatArray:
-        scale = float(np.abs(duals).sum())
-        weights = duals / scale
+        weights = duals / float(np.abs(duals).sum())
         best = at = self._start(weights)
         best_edge = self._edge(at, weights)
         for sharpness in _SHARPNESS:
