@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -11,15 +11,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structboost._typing import AnyArray, IntArray
-from structboost.contract.calls import mean_loss, predictions
+from structboost.contract.calls import mean_loss, predictions, stacked_inputs
+from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
 from structboost.errors import InterruptedFitWarning, TaskError, warn_user
 from structboost.learners.pricing import PricingRule
 from structboost.learners.registry import WeakLearners, with_categories, with_directions
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.model.ensemble import Ensemble, model_scores
+from structboost.model.ensemble import Ensemble, scores_of_parts
 from structboost.objectives.base import Formulation, formulation_of
-from structboost.objectives.likelihood import log_losses
+from structboost.objectives.likelihood import Likelihood
 from structboost.objectives.newton_steps import NewtonSteps
 from structboost.runtime.called_class import Described
 from structboost.selection.folds import Fold
@@ -71,6 +72,8 @@ class EarlyStopping(Described):
 
     # Why training ends where it does.
     ending = "held_out"
+    _likelihood: tuple[Likelihood, float] | None
+    _last: Any
 
     def __init__(
         self,
@@ -93,46 +96,56 @@ class EarlyStopping(Described):
         self._surrogates: list[float] = []
         self.best_stage = 0
 
-    def __call__(self, record: Mapping[str, Any], trainer: StructBoost) -> bool:
+    def __call__(self, record: Mapping[str, Any], trainer: Any) -> bool:
         """Evaluate the current model, and return whether to stop."""
+        if record["round"] == 1:
+            self._begin(trainer)
         if record["round"] > len(self.losses) + 1:
             self.evaluate_all(trainer)
         else:
-            self._add([trainer.model_], trainer)
+            self._last = trainer._loop.scores_after(self._stack, self._last)
+            self._add(trainer, self._last[1])
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:
         """Evaluate the model after every round, those that a checkpoint has behind it as well."""
-        self.losses, self._surrogates = [], []
-        self._add(trainer.staged_models(), trainer)
+        self._begin(trainer)
+        for model in trainer.staged_models():
+            self._add(trainer, scores_of_parts(model, self._stack), model)
 
-    def _add(self, models: Iterable[Ensemble], trainer: StructBoost) -> None:
-        """Keep the losses of models, and which is the best."""
-        for model in models:
-            loss, surrogate = self._measured(model, trainer)
-            self.losses.append(loss)
-            self._surrogates.append(surrogate)
+    def _begin(self, trainer: StructBoost) -> None:
+        """Stack the held-out examples, and forget earlier fits."""
+        task, self._last = trainer.task, None
+        self.losses, self._surrogates = [], []
+        self._inputs = trainer._inputs(self.X)
+        self._stack = stacked_inputs(task, self._inputs)
+        link, self._likelihood = formulation_of(trainer.formulation).link, None
+        if link is not None and not link.margin:
+            likelihood = Likelihood.of(task, self._inputs, self.Y, self._stack.offsets)
+            self._likelihood = likelihood, link.sharpness
+
+    def _add(self, trainer: Any, scores: StackedParts, model: Ensemble | None = None) -> None:
+        """Keep the losses of a model with these scores, by default that of now."""
+        loss, surrogate = self._measured(trainer.task, scores)
+        if self._score is not None:
+            fold = Fold([], [], None, self._inputs, self.Y, self.sample_weight)
+            loss = -checked_score(self._score, model or trainer.model_, fold)
+        self.losses.append(loss)
+        self._surrogates.append(surrogate)
         self.best_stage = int(np.lexsort((self._surrogates, self.losses))[0])
 
-    def _measured(self, model: Ensemble, trainer: StructBoost) -> tuple[float, float]:
-        """Mean loss of a model, and its surrogate."""
-        task, X, Y, weights = trainer.task, trainer._inputs(self.X), self.Y, self.sample_weight
-        scores = model_scores(task, model, X)
-        link = formulation_of(trainer.formulation).link
-        surrogate, is_likelihood = np.inf, link is not None and not link.margin
-        if link is not None and is_likelihood:
+    def _measured(self, task: Task, scores: StackedParts) -> tuple[float, float]:
+        """Mean loss of scores, and their surrogate."""
+        X, Y, weights = self._inputs, self.Y, self.sample_weight
+        if self._likelihood is not None:
+            likelihood, sharpness = self._likelihood
             try:
-                losses = log_losses(task, X, Y, scores, link.sharpness)
-                surrogate = float(losses.mean() if weights is None else weights @ losses)
+                losses = likelihood.losses(scores.times(sharpness).rows)
+                return (float(np.average(losses, weights=weights)),) * 2
             except TaskError:  # a task of codes alone, without marginals
-                is_likelihood = False
-        if not is_likelihood:
-            values = scaled_surrogate(task, X, Y, scores, weights)
-            surrogate = float(np.average(values, weights=weights))
-        if self._score is not None:
-            return -checked_score(self._score, model, Fold([], [], None, X, Y, weights)), surrogate
-        if is_likelihood:
-            return surrogate, surrogate
+                self._likelihood = None
+        values = scaled_surrogate(task, X, Y, scores, weights)
+        surrogate = float(np.average(values, weights=weights))
         return mean_loss(task, Y, predictions(task, X, scores), weights), surrogate
 
 

@@ -493,7 +493,11 @@ def model_marginals(task: Task, model: Ensemble, X: Examples, factor: float = 1.
 
 def model_scores(task: Task, model: Ensemble, X: Examples) -> StackedParts:
     """Scores of the parts of all inputs by ``model``."""
-    stack = stacked_inputs(task, X)
+    return scores_of_parts(model, stacked_inputs(task, X))
+
+
+def scores_of_parts(model: Ensemble, stack: StackedParts) -> StackedParts:
+    """Scores of stacked parts by ``model``."""
     return StackedParts({kind: _scores(model, stack, kind) for kind in stack.rows}, stack.offsets)
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, issparse
 
-from structboost._typing import BoolArray, Examples, FloatArray, IntArray, KindArrays, override
+from structboost._typing import (
+    BoolArray,
+    Examples,
+    FloatArray,
+    IntArray,
+    KindArrays,
+    KindIndices,
+    override,
+)
 from structboost.contract.calls import log_sums, marginals
 from structboost.contract.parts import StackedParts, joint_features
 from structboost.contract.probes import check_sum, probe_sums
@@ -45,19 +53,6 @@ class LikelihoodAt(NamedTuple):
     entropies: FloatArray
     expected: KindArrays
     slopes: dict[str, FloatArray]
-
-
-def log_losses(
-    task: Task, X: Examples, Y: Examples, scores: StackedParts, sharpness: float
-) -> FloatArray:
-    """Negative log probabilities ``~ exp(sharpness * score)`` of true outputs, shape (n_examples,).
-
-    TaskError if the task has no marginals.
-    """
-    example_weights = np.full(len(Y), 1.0 / len(Y))
-    problem = Problem(task, X, Y, scores.offsets, example_weights)
-    likelihood = Likelihood(problem, probes=False)
-    return likelihood.losses({k: sharpness * of_kind for k, of_kind in scores.rows.items()})
 
 
 class Likelihood:
@@ -101,6 +96,12 @@ class Likelihood:
             table = coo_array((values, (parts, channels)), shape).tocsr()
             self.counts[kind] = bool((table.data > 1).any())
         self.owners = {kind: np.repeat(indices, np.diff(at)) for kind, at in offsets.items()}
+
+    @classmethod
+    def of(cls, task: Task, X: Examples, Y: Examples, offsets: KindIndices) -> Self:
+        """Return that of examples of equal weights, without probes."""
+        problem = Problem(task, X, Y, offsets, np.full(len(Y), 1.0 / len(Y)))
+        return cls(problem, probes=False)
 
     def losses(self, rows: KindArrays) -> FloatArray:
         """Return the losses alone at scores of shape (n_parts, n_channels).

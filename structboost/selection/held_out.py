@@ -26,7 +26,7 @@ from structboost.contract.task import Lists, Task
 from structboost.errors import TaskError, examples_numbered
 from structboost.model.ensemble import Ensemble, model_scores
 from structboost.objectives.base import Problem
-from structboost.objectives.likelihood import Likelihood, log_losses
+from structboost.objectives.likelihood import Likelihood
 from structboost.objectives.master import LossesAt, Temperature, fitted_temperature
 from structboost.selection.folds import Fold
 from structboost.validation import shown
@@ -407,7 +407,8 @@ def log_loss_by(sharpness: float) -> Surrogate:
         task: Task, X: Examples, Y: Examples, scores: StackedParts, weights: Any = None
     ) -> FloatArray:
         try:
-            return log_losses(task, X, Y, scores, sharpness)
+            likelihood = Likelihood.of(task, X, Y, scores.offsets)
+            return likelihood.losses(scores.times(sharpness).rows)
         except TaskError:  # the task has no marginals, or too many outputs
             return scaled_surrogate(task, X, Y, scores, weights)
 

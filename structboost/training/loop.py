@@ -26,10 +26,11 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from structboost._typing import Examples, Facts
+from structboost.contract.parts import StackedParts
 from structboost.contract.probes import probe_argmax
 from structboost.contract.task import Task
 from structboost.learners.pricing import Priced, single
-from structboost.model.ensemble import Ensemble
+from structboost.model.ensemble import Ensemble, scores_of_parts
 from structboost.objectives.base import Problem
 from structboost.objectives.master import (
     Booster,
@@ -41,7 +42,7 @@ from structboost.objectives.master import (
 )
 from structboost.runtime.interrupts import raise_if_interrupted
 from structboost.training.checkpoint import RunCheckpoint, identity_of
-from structboost.training.columns import ColumnRegistry
+from structboost.training.columns import ColumnRegistry, ColumnWeights
 from structboost.training.examples import (
     ArrayTrainingSet,
     BinnedTable,
@@ -445,6 +446,27 @@ class Loop:
     def current_model(self) -> Ensemble:
         """The model kept so far, with the weights of the last round only."""
         return self.columns.ensemble(self.task.kinds, [self.columns.weights()], {})
+
+    def scores_after(self, stack: StackedParts, before: Any) -> Any:
+        """Weights of all columns and scores of stacked parts now.
+
+        ``before`` are those of an earlier round, or None.  If few weights have changed since then,
+        only what has is scored.
+        """
+        weights, now = np.zeros(len(self.columns)), self.columns.weights()
+        weights[now.columns] = now.weights
+        if before is not None:
+            change = weights.copy()
+            change[: len(before[0])] -= before[0]
+            (at,) = change.nonzero()
+            if 2 * len(at) < len(now.columns):
+                part = self.columns.ensemble(
+                    self.task.kinds, [ColumnWeights(at.astype(np.int32), change[at])], {}
+                )
+                added = scores_of_parts(part, stack).rows
+                rows = {kind: of_kind + added[kind] for kind, of_kind in before[1].rows.items()}
+                return weights, StackedParts(rows, stack.offsets)
+        return weights, scores_of_parts(self.current_model(), stack)
 
     def final_model(self, metadata: Facts) -> Ensemble:
         """Build the final model, with the weights of each round and the metadata of its file."""

@@ -9,12 +9,14 @@ import polars
 import pyarrow
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import softmax
+from sklearn.metrics import log_loss
 
 from structboost import EarlyStopping, MulticlassTask, StructBoost, StructuredSVM
 from structboost.contract.parts import deeply_equal
 from structboost.learners import StumpFamily
 from structboost.linear.linear_trainer import LinearTrainer
-from structboost.objectives import SVM, Hinge, LogLoss, NormBoundedHinge
+from structboost.objectives import SVM, Hinge, LogLoss, NormBoundedHinge, StageWiseLikelihood
 from tests.helpers.refusals import refused
 from tests.helpers.task_problems import task_problems
 
@@ -142,3 +144,14 @@ def test_a_plug_in_and_a_callback_get_the_columns_of_a_frame_as_in_training():
             predicted = [*trainer.fit(table, outputs).staged_predict(held)]
             losses.append((stopping.losses, predicted))
         assert losses[0] == losses[1] == losses[2]
+
+
+def test_early_stopping_measures_the_model_of_each_round_and_forgets_earlier_fits():
+    rng = np.random.default_rng(0)
+    table, outputs = rng.normal(size=(40, 4)), np.arange(40) % 3
+    stopping = EarlyStopping(table, outputs)
+    stage_wise = {"C": np.inf, "formulation": StageWiseLikelihood(), "weak_learner": "tree"}
+    trainer = boosted(MulticlassTask(3), callbacks=[stopping], **stage_wise)
+    models = trainer.fit(table, outputs).fit(table, outputs).staged_models()
+    expected = [log_loss(outputs, softmax(2.0 * model.scores(table), axis=1)) for model in models]
+    np.testing.assert_allclose(stopping.losses, expected, rtol=1e-12)
