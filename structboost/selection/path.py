@@ -26,11 +26,10 @@ MAX_STEPS = 14
 _BEYOND, _BEYOND_FLAT = 9.9, 98.0
 # Relative difference from which a measurement is clearly better or worse.
 _FLAT = 0.01
-# With so many folds, a value that is worse than the best on each of them, or in their mean by this
-# fraction and so many standard errors, ends a path at once.
+# With so many folds, a value that is clearly worse than the best in their mean, and on each of them
+# or by so many standard errors, ends a path at once.
 # An equal value is worse on all five with probability 1/32.
-_AGREEING = 5
-_WORSE, _SURELY = 0.005, 2.0
+_AGREEING, _SURELY = 5, 2.0
 
 # Standard errors of a mean difference, paired over examples, up to which surrogates are equally
 # good, and a loss is no larger.  A difference on a single example is one of them.
@@ -232,17 +231,18 @@ class Path:
         assert self._least_trial is not None
         measure, least = _measure(record), self._least[self.name]
         noun, worse = _WORDS[measure]
-        of_folds = zip(_costs(record), _costs(self._least), strict=True)
         at = f"{self.name} = {record[self.name]:.4g}"
-        if len(trial.folds) >= _AGREEING and all(value > smallest for value, smallest in of_folds):
-            return f"the held-out {noun} at {at} was {worse} on every fold than at {least:.4g}"
         ratio = record[self.name] / anchor[self.name]
         beyond = max(ratio, 1 / ratio)
-        # The values beyond the best one cost most.
-        is_sure = len(trial.folds) >= _AGREEING and is_better(self._least, record, by=_WORSE)
-        is_sure = is_sure and ("score" in record or _is_surely_worse(trial, self._least_trial))
-        if is_sure or (beyond >= _BEYOND and is_better(self._least, record, by=_FLAT)):
-            return f"the held-out {noun} at {at} was {worse} than at {least:.4g}"
+        if is_better(self._least, record, by=_FLAT):
+            of_folds = zip(_costs(record), _costs(self._least), strict=True)
+            has_many = len(trial.folds) >= _AGREEING
+            if has_many and all(value > smallest for value, smallest in of_folds):
+                return f"the held-out {noun} at {at} was {worse} on every fold than at {least:.4g}"
+            is_sure = "score" in record or _is_surely_worse(trial, self._least_trial)
+            # The values beyond the best one cost most.
+            if (has_many and is_sure) or beyond >= _BEYOND:
+                return f"the held-out {noun} at {at} was {worse} than at {least:.4g}"
         if beyond >= _BEYOND_FLAT:
             return (
                 f"the held-out {noun} was as good as the same from "

@@ -10,13 +10,12 @@ from scipy.optimize import minimize
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from structboost.contract.parts import StackedParts
 from structboost.linear.chain import DualChain
 from structboost.linear.designs import weights_of
 from structboost.linear.linear_trainer import LinearTrainer
 from structboost.linear.primal_likelihood import PrimalLikelihood
 from structboost.model.ensemble import model_marginals
-from structboost.objectives.likelihood import log_losses
+from structboost.objectives.likelihood import Likelihood
 from structboost.selection.folds import random_folds
 from structboost.tasks import MulticlassTask
 from structboost.tasks.chain import ChainTask
@@ -107,7 +106,8 @@ def test_model_has_the_certified_objective():
     assert last["certified"]
     assert last["bound"] <= last["primal"] == trainer.objective_
     assert last["gap"] <= 0.01
-    losses = log_losses(trainer.task, X, Y, trainer.scores(X), 1.0)
+    scores = trainer.scores(X)
+    losses = Likelihood.of(trainer.task, X, Y, scores.offsets).losses(scores.rows)
     model = trainer.model_
     tokens = weights_of(model.members["token"], trainer.task.kinds["token"], N_FEATURES)
     pairs = model.scores(np.ones((1, 1)), "step")
@@ -159,10 +159,8 @@ def test_temperature_minimises_the_log_loss_of_held_out_sequences():
     def loss(factor):
         losses = []
         for fold, scores in held:
-            times = StackedParts(
-                {kind: factor * rows for kind, rows in scores.rows.items()}, scores.offsets
-            )
-            losses.extend(log_losses(task, fold.held_X, fold.held_Y, times, 1.0))
+            likelihood = Likelihood.of(task, fold.held_X, fold.held_Y, scores.offsets)
+            losses.extend(likelihood.losses(scores.times(factor).rows))
         return np.mean(losses)
 
     grid = np.linspace(0.3, 1.0, 141)

@@ -15,7 +15,7 @@ from structboost.learners import ActiveFeatureFamily, active_features
 from structboost.learners.terms import Terms
 from structboost.objectives import ConditionalLikelihood
 from structboost.objectives.base import Problem
-from structboost.objectives.likelihood import log_losses
+from structboost.objectives.likelihood import Likelihood
 from tests.helpers.refusals import refused
 
 
@@ -154,5 +154,5 @@ def test_inputs_that_a_task_does_not_read_are_not_taken_apart():
     task = MulticlassTask(3)
     (kind,) = task.kinds
     stack = StackedParts({kind: scores}, {kind: np.arange(9)})
-    found = log_losses(task, NoRows(), y, stack, 2.0)
+    found = Likelihood.of(task, NoRows(), y, stack.offsets).losses(stack.times(2.0).rows)
     assert found == pytest.approx(-log_softmax(2.0 * scores, axis=1)[np.arange(8), y])

@@ -81,6 +81,8 @@ NO_LOSS = "no held-out loss is left"
         ([1, 1], {"scores": [0.1, 0.2], "losses": [0, 0]}, 1, 2, "was tried"),
         # Worse on each of five folds, and clearly worse in their mean.
         ([[4.0] * 5, [2.0] * 5, [3.0] * 5, [1.0] * 5], {}, 1, 3, "on every fold"),
+        # A rise of less than one percent is no reason.
+        ([[4.0] * 5, [4.03] * 5, [2.0] * 5, [3.0] * 5, [1.0] * 5], {}, 2, 4, "on every fold"),
         ([[4.0] * 5, [2.0] * 5, [*[3.0] * 4, 1.9], [1.0] * 5], {}, 1, 3, "larger than at"),
         # Hardly worse in the mean, and better on one; so few agree by chance.
         (
