@@ -49,10 +49,9 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
     C : float or "auto"
         Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
         held-out instances.  Two stages, the start alone, are a candidate: another one must have a
-        smaller regret by 1.5 standard errors of the difference.  Where one index of the features
-        has three quarters of the variance of linear costs, its fit takes the place of two stages.
-        A linear function is otherwise the mean of the fits, one for each of five parts held out,
-        of the five best C and starts; with
+        smaller regret by 1.5 standard errors of the difference.  Where an index is tried, its fit
+        takes the place of two stages.  A linear function is otherwise the mean of the fits, one for
+        each of five parts held out, of the five best C and starts; with
         ``spare_solves`` or ``start="boosted"`` it is one fit with the best C and start.  A union
         such as ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a
         smaller regret on the same held-out instances.
@@ -65,8 +64,9 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         Leaving out one instance at a time chooses the penalty of ridge regression, and whether it
         takes standardised features, or ones in their given scales.  For linear functions,
         ``"auto"`` tries ridge regression and none on the held-out instances of ``C="auto"``; with
-        another C it takes ridge regression.  Where only instances have features, it tries an index,
-        too: one linear function of the features, by which costs are smoothed before the fit.  For
+        another C it takes ridge regression.  Where only instances have features, and it has three
+        quarters of the variance of linear costs, it tries an index, too: one linear function of the
+        features, by which costs are smoothed before the fit.  For
         boosting it takes none.
     spare_solves : bool
         Whether to train, and to choose C, on the decisions known so far, and to call the problem's

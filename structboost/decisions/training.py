@@ -353,8 +353,9 @@ class LinearFits:
             neutral = [setting for setting in self.settings if not setting.C]
             if "index" in starts:
                 fits = [self._index_fit(*rows) for rows in self._rows]
-                self.settings.append(_Setting(_LARGE, "index", fits))
+                # Fits of an index that leaves out much are chosen only by chance.
                 if all(fit.preparation.has_one_index for fit in fits):
+                    self.settings.append(_Setting(_LARGE, "index", fits))
                     neutral = self.settings[-1:]
         # The setting of the least held-out regret, or the neutral one unless it is clearly better.
         best = min(self.settings, key=lambda setting: setting.regret)

@@ -171,5 +171,4 @@ def test_features_of_other_kinds_or_sizes_than_in_training_are_named():
     ],
 )  # fmt: skip
 def test_other_costs_are_refused_by_instance_and_item(costs, message):
-    names = [*NAMES, "sea"] if costs is BY_NAME else None
-    refused(message, read_costs, costs, N, K, names)
+    refused(message, read_costs, costs, N, K, [*NAMES, "sea"] if costs is BY_NAME else None)

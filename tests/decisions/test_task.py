@@ -57,8 +57,7 @@ def wares():
 @pytest.mark.parametrize("features", ["instance", "items", "both"])
 def test_the_decision_task_passes_check_task(features):
     items, values = wares()
-    problem = LinearProgram([[1, 2, 3, 2, 1]], [4])
-    task = PredictThenOptimizeTask(problem, features)
+    task = PredictThenOptimizeTask(LinearProgram([[1, 2, 3, 2, 1]], [4]), features)
     X = {
         "instance": items[:, :, 0],
         "items": items,
