@@ -49,12 +49,12 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
     C : float or "auto"
         Weight of the training loss against the regulariser.  ``"auto"`` goes by the regret of
         held-out instances.  Two stages, the start alone, are a candidate: another one must have a
-        smaller regret by 1.5 standard errors of the difference.  Where an index is tried, its fit
-        takes the place of two stages.  A linear function is otherwise the mean of the fits, one for
-        each of five parts held out, of the five best C and starts; with
-        ``spare_solves`` or ``start="boosted"`` it is one fit with the best C and start.  A union
-        such as ``["linear", "stump"]`` is such a linear function, too, unless boosting it has a
-        smaller regret on the same held-out instances.
+        smaller regret by 1.5 standard errors of the difference.  So is the fit of an index of three
+        features or more, if it is tried and its regret is smaller.  A linear function is otherwise
+        the mean of the fits, one for each of five parts held out, of the five best C and starts;
+        with ``spare_solves`` or ``start="boosted"`` it is one fit with the best C and start.  A
+        union such as ``["linear", "stump"]`` is such a linear function, too, unless boosting it has
+        a smaller regret on the same held-out instances.
     weak_learner : str, list or dict
         ``"linear"`` fits one linear function by :class:`structboost.StructuredSVM`; anything else
         goes to :class:`structboost.StructBoost`, such as ``["linear", "stump"]``.
@@ -66,8 +66,7 @@ class PredictThenOptimize(SavedToFile, BaseEstimator):
         ``"auto"`` tries ridge regression and none on the held-out instances of ``C="auto"``; with
         another C it takes ridge regression.  Where only instances have features, and it has three
         quarters of the variance of linear costs, it tries an index, too: one linear function of the
-        features, by which costs are smoothed before the fit.  For
-        boosting it takes none.
+        features, by which costs are smoothed before the fit.  For boosting it takes none.
     spare_solves : bool
         Whether to train, and to choose C, on the decisions known so far, and to call the problem's
         solver for a few instances at a time, and for all of them to certify the fit: at most about

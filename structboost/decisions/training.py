@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -356,10 +357,13 @@ class LinearFits:
                 # Fits of an index that leaves out much are chosen only by chance.
                 if all(fit.preparation.has_one_index for fit in fits):
                     self.settings.append(_Setting(_LARGE, "index", fits))
-                    neutral = self.settings[-1:]
-        # The setting of the least held-out regret, or the neutral one unless it is clearly better.
-        best = min(self.settings, key=lambda setting: setting.regret)
-        self.chosen = best if all(map(best.is_clearly_better, neutral)) else neutral[0]
+                    # One of two features has most of the variance by chance.
+                    if inputs.tables["instance"].shape[1] > 2:
+                        neutral.append(self.settings[-1])
+        # The setting of the least held-out regret, or the best neutral one unless that is clear.
+        by_regret = attrgetter("regret")
+        best, first = min(self.settings, key=by_regret), min(neutral, key=by_regret, default=None)
+        self.chosen = best if first is None or best.is_clearly_better(first) else first
         self.path = [{"C": s.C, "start": s.start, "regret": s.regret} for s in self.settings]
 
     def _search(self, start: str) -> str:

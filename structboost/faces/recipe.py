@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from structboost._typing import AnyArray, IntArray
+from structboost._typing import AnyArray, FloatArray, IntArray
 from structboost.contract.calls import mean_loss, predictions, stacked_inputs
 from structboost.contract.parts import StackedParts
 from structboost.contract.task import Task
@@ -72,8 +72,6 @@ class EarlyStopping(Described):
 
     # Why training ends where it does.
     ending = "held_out"
-    _likelihood: tuple[Likelihood, float] | None
-    _last: Any
 
     def __init__(
         self,
@@ -98,55 +96,73 @@ class EarlyStopping(Described):
 
     def __call__(self, record: Mapping[str, Any], trainer: Any) -> bool:
         """Evaluate the current model, and return whether to stop."""
-        if record["round"] == 1:
-            self._begin(trainer)
+        loop = trainer._loop
+        held = loop.of_callbacks.get(id(self))
+        if held is None:
+            held = loop.of_callbacks[id(self)] = _HeldOut.of(trainer, self.X, self.Y)
+            self.losses, self._surrogates = [], []
         if record["round"] > len(self.losses) + 1:
             self.evaluate_all(trainer)
         else:
-            self._last = trainer._loop.scores_after(self._stack, self._last)
-            self._add(trainer, self._last[1])
+            held.last = loop.scores_after(held.stack, held.last)
+            self._add(trainer, held, held.last[1])
         return len(self.losses) - 1 - self.best_stage >= self.n_iter_no_change
 
     def evaluate_all(self, trainer: StructBoost) -> None:
         """Evaluate the model after every round, those that a checkpoint has behind it as well."""
-        self._begin(trainer)
-        for model in trainer.staged_models():
-            self._add(trainer, scores_of_parts(model, self._stack), model)
-
-    def _begin(self, trainer: StructBoost) -> None:
-        """Stack the held-out examples, and forget earlier fits."""
-        task, self._last = trainer.task, None
+        held = _HeldOut.of(trainer, self.X, self.Y)
         self.losses, self._surrogates = [], []
-        self._inputs = trainer._inputs(self.X)
-        self._stack = stacked_inputs(task, self._inputs)
-        link, self._likelihood = formulation_of(trainer.formulation).link, None
-        if link is not None and not link.margin:
-            likelihood = Likelihood.of(task, self._inputs, self.Y, self._stack.offsets)
-            self._likelihood = likelihood, link.sharpness
+        for model in trainer.staged_models():
+            self._add(trainer, held, scores_of_parts(model, held.stack), model)
 
-    def _add(self, trainer: Any, scores: StackedParts, model: Ensemble | None = None) -> None:
+    def _add(
+        self, trainer: Any, held: _HeldOut, scores: StackedParts, model: Ensemble | None = None
+    ) -> None:
         """Keep the losses of a model with these scores, by default that of now."""
-        loss, surrogate = self._measured(trainer.task, scores)
+        task, weights = trainer.task, self.sample_weight
+        losses = held.log_losses(scores)
+        is_likelihood = losses is not None
+        if losses is None:
+            losses = scaled_surrogate(task, held.X, held.Y, scores, weights)
+        loss = surrogate = float(np.average(losses, weights=weights))
         if self._score is not None:
-            fold = Fold([], [], None, self._inputs, self.Y, self.sample_weight)
+            fold = Fold([], [], None, held.X, held.Y, weights)
             loss = -checked_score(self._score, model or trainer.model_, fold)
+        elif not is_likelihood:
+            loss = mean_loss(task, held.Y, predictions(task, held.X, scores), weights)
         self.losses.append(loss)
         self._surrogates.append(surrogate)
         self.best_stage = int(np.lexsort((self._surrogates, self.losses))[0])
 
-    def _measured(self, task: Task, scores: StackedParts) -> tuple[float, float]:
-        """Mean loss of scores, and their surrogate."""
-        X, Y, weights = self._inputs, self.Y, self.sample_weight
-        if self._likelihood is not None:
-            likelihood, sharpness = self._likelihood
+
+@dataclass
+class _HeldOut:
+    """Held-out examples of a run, their likelihood if it has one, and their last scores."""
+
+    X: Any
+    Y: Any
+    stack: StackedParts
+    likelihood: Likelihood | None
+    sharpness: float
+    last: Any = None
+
+    @classmethod
+    def of(cls, trainer: Any, X: Any, Y: Any) -> _HeldOut:
+        """Stack the parts of examples for a trainer."""
+        X = trainer._inputs(X)
+        stack, link = stacked_inputs(trainer.task, X), formulation_of(trainer.formulation).link
+        if link is None or link.margin:
+            return cls(X, Y, stack, None, 1.0)
+        return cls(X, Y, stack, Likelihood.of(trainer.task, X, Y, stack.offsets), link.sharpness)
+
+    def log_losses(self, scores: StackedParts) -> FloatArray | None:
+        """Minus the log-likelihood of each example, or None if it has none."""
+        if self.likelihood is not None:
             try:
-                losses = likelihood.losses(scores.times(sharpness).rows)
-                return (float(np.average(losses, weights=weights)),) * 2
+                return self.likelihood.losses(scores.times(self.sharpness).rows)
             except TaskError:  # a task of codes alone, without marginals
-                self._likelihood = None
-        values = scaled_surrogate(task, X, Y, scores, weights)
-        surrogate = float(np.average(values, weights=weights))
-        return mean_loss(task, Y, predictions(task, X, scores), weights), surrogate
+                self.likelihood = None
+        return None
 
 
 # More rounds are worth a warning where the held-out loss still fell: rounds to look back, and the

@@ -307,7 +307,7 @@ class _FoldFits:
         }
         if self._is_hinge:
             loss_fraction = max(problem.loss_fraction for problem in self.problems)
-            end = SATISFIED if loss_fraction <= self._tol else ""
+            end = SATISFIED if loss_fraction <= _COARSE_OF_HINGE else ""
             return Trial(measured, facts, end=end)
         self._losses[C] = np.concatenate(losses)
         return Trial(measured, facts, end=self._why_it_ends(C, measured))

@@ -36,7 +36,7 @@ _AGREEING, _SURELY = 5, 2.0
 _NOISE, _NOISE_OF_LOSS = 1 / 3, 1.02
 
 # Reason to end where the loss is a smaller fraction of the objective than the gap of the fits.
-SATISFIED = "a larger C changes nothing: hardly any loss is left on the examples trained on"
+SATISFIED = "a larger C changes little: the loss on the examples trained on is within the gap"
 # Criterion where the user passes no score.
 _CRITERION = "surrogate"
 # Words for a measurement, and for a worse one, in the reason why a path ended.

@@ -182,7 +182,7 @@ class _FoldFits:
         """Return the reason why a larger C is not worth a fit, or an empty string."""
         C = float(self._loops[0].plan.C)
         fraction = max(C * loop.weighted.risk / loop.weighted.primal for loop in self._loops)
-        if fraction <= self._plan.tol:
+        if fraction <= _COARSE:
             return SATISFIED
         if self._rounds >= _ROUNDS * self._plan.max_rounds:
             return "the rounds are used up"

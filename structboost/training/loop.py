@@ -100,6 +100,8 @@ class Loop:
         self.columns = columns
         self.rule = plan.rule
         self.state = State()
+        # What callbacks hold for this run only.
+        self.of_callbacks: dict[int, Any] = {}
         # Found once: protocols are slow to check.
         self._learning = weighted if isinstance(weighted, LearnsFromHeldOut) else None
         self._growing = weighted if isinstance(weighted, GrowsRounds) else None

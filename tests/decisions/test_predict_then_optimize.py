@@ -362,8 +362,9 @@ def stock(n, seed):
 
 
 @pytest.mark.slow
-def test_orders_are_as_good_as_by_quantile_regression():
-    x, costs, demand = stock(60, 3)
+@pytest.mark.parametrize(("n", "seed"), [(200, 0), (60, 3)])
+def test_orders_are_as_good_as_by_quantile_regression(n, seed):
+    x, costs, demand = stock(n, seed)
     held_x, held, _ = stock(500, 1)
     model = PredictThenOptimize(Choose(20, 1), random_state=0).fit(x, costs)
     assert "# minimised the SPO+ loss of smoothed costs over one index, C = 1000" in repr(model)

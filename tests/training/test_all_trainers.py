@@ -146,12 +146,16 @@ def test_a_plug_in_and_a_callback_get_the_columns_of_a_frame_as_in_training():
         assert losses[0] == losses[1] == losses[2]
 
 
-def test_early_stopping_measures_the_model_of_each_round_and_forgets_earlier_fits():
+def test_early_stopping_measures_the_model_of_each_round_and_forgets_earlier_fits(tmp_path):
     rng = np.random.default_rng(0)
     table, outputs = rng.normal(size=(40, 4)), np.arange(40) % 3
     stopping = EarlyStopping(table, outputs)
     stage_wise = {"C": np.inf, "formulation": StageWiseLikelihood(), "weak_learner": "tree"}
     trainer = boosted(MulticlassTask(3), callbacks=[stopping], **stage_wise)
-    models = trainer.fit(table, outputs).fit(table, outputs).staged_models()
-    expected = [log_loss(outputs, softmax(2.0 * model.scores(table), axis=1)) for model in models]
-    np.testing.assert_allclose(stopping.losses, expected, rtol=1e-12)
+    # The last fit goes on from the first one.
+    for max_rounds, checkpoint in ((4, tmp_path / "run"), (7, None), (9, tmp_path / "run")):
+        trainer.set_params(max_rounds=max_rounds, checkpoint=checkpoint)
+        scores = [m.scores(table) for m in trainer.fit(table, outputs).staged_models()]
+        expected = [log_loss(outputs, softmax(2.0 * rows, axis=1)) for rows in scores]
+        np.testing.assert_allclose(stopping.losses, expected, rtol=1e-12)
+    assert len(stopping.losses) == 9
