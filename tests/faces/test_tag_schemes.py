@@ -67,7 +67,7 @@ def test_unknown_tags_break_no_scheme():
 @pytest.mark.parametrize(
     ("scheme", "y", "match"),
     [
-        ("iob3", Y, "scheme is 'iob3'; choose one of 'auto', 'iob1'"),
+        ("iob3", Y, "scheme is 'iob3'; choose one of 'auto', 'iob2'"),
         (2, Y, "scheme is 2; choose one of"),
         ("iob2", [["NOUN"] * 6, *Y[1:]], "scheme is 'iob2', which does not have the tag 'NOUN'"),
         ("iob1", Y, r"y\[\d+\] has the pair \(.*'B-.'\), which is forbidden"),
