@@ -177,7 +177,8 @@ class DualChain(LinearProblem):
         )
         weights, self._weights[1][0] = self._weights[0], of_pairs.sum(axis=0)
         weights[:] = table.T @ of_tokens
-        weights[len(values) - 1 - vectors.shape[1] : -1] = vectors.T @ of_tokens
+        # Sparse products have one order of sums on every processor.
+        weights[len(values) - 1 - vectors.shape[1] : -1] = sparse.csr_array(vectors).T @ of_tokens
         weights[-1] = of_tokens.sum(axis=0)
 
     @override

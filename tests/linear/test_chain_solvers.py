@@ -156,6 +156,20 @@ def test_the_next_C_and_the_whole_set_start_from_the_fit_before(first, second):
     assert warm.bound <= cold.primal * (1 + 1e-9)
 
 
+def test_weights_of_adopted_duals_are_sums_in_the_order_of_tokens():
+    examples = Problem(n=200, vectors=True)
+    part, warm = (examples.solver(DualChain) for _ in range(2))
+    part.begin(10.0)
+    improve(part, 3)
+    warm.adopt(part.result(), np.arange(200), 10.0)
+    tags = np.concatenate(examples.Y)[:, None] == np.arange(N_TAGS)
+    of_tokens = np.repeat(warm._sequences[2], np.diff(warm._starts))[:, None]
+    of_tokens = -of_tokens * warm._duals[0] + of_tokens * tags
+    products = warm._tokens[3][:, :, None] * of_tokens[:, None]
+    # BLAS adds in the order of the processor.
+    np.testing.assert_array_equal(warm._weights[0][-4:-1], products.cumsum(axis=0)[-1])
+
+
 @pytest.mark.parametrize("solver", DUAL_AND_PRIMAL)
 def test_large_scores_and_empty_sequences_end_in_finite_weights(solver):
     X = [np.zeros((0, 1), int)] + [np.array([[0], [1], [0]])] * 2
