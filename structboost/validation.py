@@ -170,7 +170,7 @@ PARAMETERS: dict[str, Callable[[Any, str], Any]] = {
     "exact": check_flag_or_none,
     "validation_fraction": checked_fraction,
     "patience": check_patience,
-    "window": functools.partial(checked_whole_number, least=0),
+    "window": functools.partial(checked_whole_number, largest=1000, least=0),
     **dict.fromkeys(
         (
             "average", "early_stopping", "passthrough", "spare_solves", "counts", "column_pairs",

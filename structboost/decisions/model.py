@@ -271,12 +271,13 @@ class DecisionModel:
             content = arrays["model"].tobytes()
             model = Ensemble.from_arrays(*MODEL_FORMAT.from_bytes(content, "model"))
             n_items = whole_number(header["n_items"], "number of items", 1)
+            maximizes = header["maximize"]
         if problem.n_items not in (n_items, None):
             raise TaskError(
                 f"The model in {path} is of {n_items} items, and the problem has "
                 f"{problem.n_items}; give the problem that it was trained on."
             )
-        if header["maximize"] != bool(problem.maximize):
+        if maximizes != bool(problem.maximize):
             raise TaskError(
                 f"The model in {path} predicts {'costs' if problem.maximize else 'values'}, and "
                 f"the problem has maximize={problem.maximize}; give the problem that it was "

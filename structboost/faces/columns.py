@@ -427,8 +427,9 @@ class Columns:
         )
         if not has_labels:
             raise DamagedFileError(f"its features have the names {shown(labels)}")
-        if columns.n_encoded != n_encoded or (
-            columns.encoding is not None and columns.encoding.n_features != columns.n_features
-        ):
+        sizes = tuple(len(columns.categories.get(f, ())) or -1 for f in range(width))
+        encoding = columns.encoding
+        is_whole = encoding is None or tuple(n or -1 for n in encoding.n_categories) == sizes
+        if columns.n_encoded != n_encoded or not is_whole:
             raise DamagedFileError("its features do not belong to its model")
         return columns

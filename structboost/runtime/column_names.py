@@ -39,8 +39,9 @@ def labels_of(features: Any) -> list[Any] | None:
 
 
 def are_labels(labels: list[Any]) -> bool:
-    """Whether all labels are text, or all are whole numbers."""
-    return all(isinstance(label, str) for label in labels) or all(map(is_whole, labels))
+    """Whether there are labels, and all are text, or all are whole numbers."""
+    are_texts = all(isinstance(label, str) for label in labels)
+    return bool(labels) and (are_texts or all(map(is_whole, labels)))
 
 
 def plain_labels(labels: Labels | None) -> list[Any] | None:

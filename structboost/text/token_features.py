@@ -126,7 +126,7 @@ class TokenFeatures(  # type: ignore[call-arg]
     Parameters
     ----------
     window : int
-        Number of tokens on each side whose words and columns are features.
+        Number of tokens on each side whose words and columns are features, at most 1,000.
     counts : bool
         Whether to describe where else the word and its neighbours occur in the text.
     column_pairs : bool

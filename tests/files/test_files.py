@@ -140,17 +140,22 @@ CRAFTED = {
         header_of({}, "metadata", "link"),
         header_of(9, "kinds", "x", "n_features"),
     ],
-    "features": [array_of("x/learners/scale", 0)],
+    "features": [
+        array_of("x/learners/scale", 0),
+        header_of(1, "metadata", "columns", "encoding", "n_categories", 0),
+    ],
     "svm": [
         array_of("x/learners/coefficients", np.nan),
         without("x/learners/intercept"),
         header_of(2, "kinds", "x", "n_channels"),
         header_of(-1, "metadata", "parameters", "C"),
+        lambda header, arrays: header["metadata"].update(columns=[]),
     ],
     "decisions": [
         array_of("preparation/instance_spread", 0.0),
         array_of("model", 0),
         header_of(0, "parameters", "problem"),
+        lambda header, arrays: header.pop("maximize"),
         without("preparation/start"),
     ],
     "segmenter": [
