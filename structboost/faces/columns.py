@@ -427,9 +427,10 @@ class Columns:
         )
         if not has_labels:
             raise DamagedFileError(f"its features have the names {shown(labels)}")
-        sizes = tuple(len(columns.categories.get(f, ())) or -1 for f in range(width))
-        encoding = columns.encoding
-        is_whole = encoding is None or tuple(n or -1 for n in encoding.n_categories) == sizes
+        sizes = () if columns.encoding is None else columns.encoding.n_categories
+        is_whole = columns.encoding is None or len(sizes) == width
+        for f, n in enumerate(sizes):
+            is_whole &= max(n, 0) == len(columns.categories.get(f, ()))
         if columns.n_encoded != n_encoded or not is_whole:
             raise DamagedFileError("its features do not belong to its model")
         return columns
