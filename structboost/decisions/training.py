@@ -360,7 +360,7 @@ class LinearFits:
                     # One of two features has most of the variance by chance.
                     if inputs.tables["instance"].shape[1] > 2:
                         neutral.append(self.settings[-1])
-        # The setting of the least held-out regret, or the best neutral one unless that is clear.
+        # The setting of the least held-out regret, if it is clearly better than the best neutral.
         by_regret = attrgetter("regret")
         best, first = min(self.settings, key=by_regret), min(neutral, key=by_regret, default=None)
         self.chosen = best if first is None or best.is_clearly_better(first) else first

@@ -374,6 +374,16 @@ def test_orders_are_as_good_as_by_quantile_regression(n, seed):
     assert cost < 1.05 * held[np.arange(500), nearest].mean()
 
 
+@pytest.mark.slow
+def test_an_index_of_one_feature_does_not_replace_two_stages():
+    rng = default_rng(100)
+    slopes, x = rng.normal(size=(1, 8)), rng.normal(size=(25, 1))
+    costs = 10 + x @ slopes + rng.normal(size=(25, 8))
+    model = PredictThenOptimize(Choose(8, 3), random_state=0).fit(x, costs)
+    assert "index" in str(model.path_)
+    assert model.C_ == 0.0
+
+
 def test_smoothed_costs_are_means_of_instances_of_a_similar_index():
     rng = default_rng(0)
     index, costs = rng.normal(size=(30, 1)), rng.normal(size=(30, 3))
