@@ -24,11 +24,11 @@ from structboost.faces.columns import ColumnEncoding
 from structboost.faces.linear import StructuredSVMClassifier
 from structboost.faces.multi_label import StructBoostMultiLabelClassifier
 from structboost.faces.tables import TableFace
-from structboost.learners.binning import SetColumns
+from structboost.learners.binning import MOST_CATEGORIES, flags_of
 from structboost.learners.feature import ActiveFeatureScores
 from structboost.learners.linear import HyperplaneTable
 from structboost.learners.table import LookupTable, SumOfScorers, WeightedLearners
-from structboost.learners.tree_table import WeightedTrees, single_thresholds
+from structboost.learners.tree_table import OF_SET, WeightedTrees, single_thresholds
 from structboost.model.ensemble import Ensemble
 from structboost.objectives.base import SoftmaxLink
 from structboost.runtime.registry import require
@@ -286,12 +286,11 @@ def _scores(graph: _Graph, scorer: Any, rows: str, n_channels: int) -> str:
     terms, trees = [], []
     for term in scorer.terms if isinstance(scorer, SumOfScorers) else [scorer]:
         match term:
-            case WeightedTrees(sets=None):
+            case WeightedTrees() if (term.side == OF_SET).any():
+                # Trees that read columns of sets before the features are a graph of their own.
+                terms.append(_scores(graph, *_by_columns(graph, term, rows), n_channels))
+            case WeightedTrees():
                 trees.append(_trees_of_ensemble(term, graph.dtype))
-            case WeightedTrees(sets=SetColumns() as sets):
-                # Trees that read columns of sets after the features are a graph of their own.
-                stacked = _hstack_sets(graph, rows, sets)
-                terms.append(_scores(graph, replace(term, sets=None), stacked, n_channels))
             case LookupTable():
                 trees += _trees_of_table(term, graph.dtype)
                 bias += term.bias
@@ -332,7 +331,7 @@ def _trees_of_ensemble(trees: WeightedTrees, dtype: np.dtype[Any]) -> _Trees:
     splits = np.isfinite(trees.threshold)
     threshold = _rounded(trees.threshold, dtype)
     index = np.repeat(np.arange(len(splits)), np.diff(trees.indptr))
-    missing_left = (trees.missing_left > 0) | ~splits
+    missing_left = (trees.side > 0) | ~splits
     nodes = trees.feature[index], threshold[index], missing_left[index]
     return (*nodes, trees.values, trees.channels)
 
@@ -366,19 +365,24 @@ def _rounded(thresholds: FloatArray, dtype: np.dtype[Any]) -> AnyArray:
     return np.where(np.isfinite(thresholds), rounded, np.finfo(dtype).max)
 
 
-def _hstack_sets(graph: _Graph, rows: str, sets: SetColumns) -> str:
-    """Append the columns of sets to rows, as ``sets.hstack`` does."""
-    missing = sets.outside.shape[1] - 1
-    first, most, last = 0.0, missing - 1.0, float(missing)
+def _by_columns(graph: _Graph, trees: WeightedTrees, rows: str) -> tuple[WeightedTrees, str]:
+    """Replace sets of trees by columns before the rows, 1 outside of a set and 0 in it."""
+    by_set = trees.side == OF_SET
+    keys = np.column_stack((trees.feature[by_set].astype(np.uint64), trees.sets[by_set]))
+    distinct, place = np.unique(keys, axis=0, return_inverse=True)
+    missing = float(MOST_CATEGORIES)
     blocks = []
-    for feature, outside in zip(sets.feature, sets.outside, strict=True):
-        column = graph.columns(rows, feature[None])
+    for outside, (f, *_) in zip(1.0 - flags_of(distinct[:, 1:]), distinct.tolist(), strict=True):
+        column = graph.columns(rows, np.array([f]))
         # NaN equals nothing.
-        nearest = graph.add("Clip", graph.add("Floor", column), first, most)
+        nearest = graph.add("Clip", graph.add("Floor", column), 0.0, missing)
         is_category = graph.add("Equal", column, nearest)
-        code = graph.cast(graph.add("Where", is_category, column, last), np.dtype(np.int64))
+        code = graph.cast(graph.add("Where", is_category, column, missing), np.dtype(np.int64))
         blocks.append(graph.add("Gather", outside, code))
-    return graph.add("Concat", rows, *blocks, axis=1)
+    feature = trees.feature + len(distinct)
+    feature[by_set] = place.reshape(-1)
+    of_columns = replace(trees, feature=feature, side=np.where(by_set, 0, trees.side))
+    return of_columns, graph.add("Concat", *blocks, rows, axis=1)
 
 
 def _classes(graph: _Graph, estimator: Any, scores: str) -> dict[str, str]:

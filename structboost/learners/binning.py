@@ -1,8 +1,6 @@
 """Features, binned once before the first round.
 
 A split of a feature with categories sends a set of them left, which is stored as bits of integers.
-Tables read such a split by a column of its own, 0 where the feature is in the set and 1 elsewhere,
-which splits at a half: the compiled forms of trees need no sets.
 """
 
 from __future__ import annotations
@@ -15,13 +13,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from structboost._typing import (
     AnyArray,
     BoolArray,
-    ByteArray,
     FloatArray,
     IntArray,
     RowArray,
@@ -83,44 +79,12 @@ def for_all_categories(words: WordArray, n_bins: IntArray) -> tuple[WordArray, B
     return parts.view("<u8").astype(np.uint64), np.asarray(inside[..., 0])
 
 
-@dataclass(frozen=True)
-class SetColumns:
-    """Columns that flag the rows whose feature is outside of a set.
-
-    Parameters
-    ----------
-    feature : ndarray of int64, shape (n_columns,)
-    outside : ndarray of float64, shape (n_columns, 64 * N_WORDS + 1)
-        By category, with missing values last.
-    """
-
-    feature: IntArray
-    outside: FloatArray
-
-    @classmethod
-    def of_nodes(
-        cls, feature: IntArray, words: WordArray, missing_left: ByteArray
-    ) -> tuple[SetColumns, IntArray]:
-        """Find the distinct columns of nodes, and the index of each node's column."""
-        keys = np.column_stack((feature.astype(np.uint64), words, missing_left.astype(np.uint64)))
-        distinct, place = np.unique(keys, axis=0, return_inverse=True)
-        inside = np.column_stack((flags_of(distinct[:, 1:-1]), distinct[:, -1] > 0))
-        outside = np.asarray(1.0 - inside, np.float64)
-        return cls(distinct[:, 0].astype(np.int64), outside), place.reshape(-1)
-
-    def hstack(self, rows: AnyArray) -> FloatArray:
-        """Append these columns to the rows, where all but categories count as missing."""
-        out = np.empty((len(rows), rows.shape[1] + len(self.feature)))
-        out[:, : rows.shape[1]] = rows
-        codes: dict[int, NDArray[np.intp]] = {}
-        missing = self.outside.shape[1] - 1
-        for k, f in enumerate(self.feature.tolist()):
-            if f not in codes:
-                column = rows[:, f].astype(np.float64)
-                is_code = (column >= 0) & (column < missing) & (column == np.floor(column))
-                codes[f] = np.where(is_code, column, missing).astype(np.intp)
-            out[:, rows.shape[1] + k] = self.outside[k][codes[f]]
-        return out
+@compiled
+def category_of(value: Any) -> int:
+    """Return the category that a number stands for, or the last bit of sets, which is missing."""
+    if 0 <= value < MOST_CATEGORIES and np.int64(value) == value:
+        return int(value)
+    return MOST_CATEGORIES
 
 
 MAX_BINS = 256

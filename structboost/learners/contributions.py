@@ -101,19 +101,11 @@ def _tree_contributions(
     trees: WeightedTrees, rows: AnyArray, background: AnyArray
 ) -> Contributions:
     """Interventional Shapley values of trees."""
-    tables, of_node, n_features = (rows, background), trees.feature, rows.shape[1]
-    if trees.sets is not None:
-        # A set of categories has a column of its own, but is no feature of its own.
-        tables = trees.sets.hstack(rows), trees.sets.hstack(background)
-        of_node = np.append(np.arange(n_features), trees.sets.feature)[of_node]
     levels = np.arange(trees.feature.shape[1].bit_length())
     orders = 1.0 / ((n := np.add.outer(levels, levels)) + 1) / comb(n, levels)
-    values = np.zeros((len(rows), n_features, trees.n_channels))
-    for t, features in enumerate(of_node):
-        left, left_there = (
-            (at <= trees.threshold[t]) | (np.isnan(at) & (trees.missing_left[t] > 0))
-            for at in (table[:, trees.feature[t]] for table in tables)
-        )
+    values = np.zeros((*rows.shape, trees.n_channels))
+    for t, features in enumerate(trees.feature):
+        left, left_there = trees.is_left(t, rows), trees.is_left(t, background)
         terms = slice(*trees.indptr[t : t + 2])
         of_leaves, channels = trees.values[terms], trees.channels[terms]
         add_shapley_values(left, left_there, features, orders, of_leaves, channels, values)

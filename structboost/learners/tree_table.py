@@ -34,17 +34,24 @@ from structboost._typing import (
     override,
 )
 from structboost.files.archive import Array
-from structboost.learners.binning import HALF, N_WORDS, SetColumns
+from structboost.learners.binning import (
+    HALF,
+    MOST_CATEGORIES,
+    N_WORDS,
+    category_of,
+    flags_of,
+    is_in_set,
+)
 from structboost.learners.table import LookupTable, ScoredTable, Scorer, comparable
 from structboost.runtime.compiled import compiled
 
 _BLOCK_ROWS = 64
-# Rows that get columns of sets together.
-_ROWS_WITH_SETS = 4096
 # Fewer rows walk down one by one.
 _FEWEST_IN_BLOCK = 6
 # Levels whose nodes are compared with all rows: seven nodes, as many bits.
 _TOP_LEVELS = 3
+# Side of a node that splits by a set, whose last bit is that of missing values.
+OF_SET = 2
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class TreeTable(ScoredTable):
 
     ``missing_left`` is whether a node sends a missing feature (NaN) left.  None means always
     right.  ``sets`` are bits of the categories that a node sends left, 0 if it splits at its
-    threshold.
+    threshold.  The last bit is that of missing values.
     """
 
     schema = {
@@ -86,19 +93,17 @@ class TreeTable(ScoredTable):
     @override
     def scorer(self, weights: FloatArray, n_features: int) -> WeightedTrees:
         # All nodes without a split send a missing feature left.
-        sides, feature, sets = np.isposinf(self.threshold).astype(np.uint8), self.feature, None
+        sides = np.isposinf(self.threshold).astype(np.uint8)
         if self.missing_left is not None:
             sides |= self.missing_left
         if self.sets is not None:
-            by_set = self.sets.any(axis=2)
-            sets, place = SetColumns.of_nodes(feature[by_set], self.sets[by_set], sides[by_set])
-            feature = feature.copy()
-            feature[by_set] = n_features + place
+            sides[self.sets.any(axis=2)] = OF_SET
         used = np.flatnonzero(weights.any(axis=1))
         rows, channels = np.nonzero(weights[used])
         values = weights[used[rows], channels][:, None] * self.leaf[used[rows]]
         ends = np.searchsorted(rows, np.arange(len(used) + 1)).astype(np.int64)
-        nodes = feature[used], self.threshold[used], sides[used]
+        nodes = self.feature[used], self.threshold[used], sides[used]
+        sets = np.zeros((0, 0, N_WORDS), np.uint64) if self.sets is None else self.sets[used]
         return WeightedTrees(*nodes, ends, channels, values, weights.shape[1], sets)
 
 
@@ -108,65 +113,71 @@ class WeightedTrees:
 
     Parameters
     ----------
-    feature, threshold, missing_left : ndarray, shape (n_trees, n_nodes)
+    feature, threshold : ndarray, shape (n_trees, n_nodes)
         As in :class:`TreeTable`.
+    side : ndarray of uint8, shape (n_trees, n_nodes)
+        Where a node sends a missing feature: 0 is right, 1 left, and 2 by its set.
     indptr : ndarray of int64, shape (n_trees + 1,)
         Terms of tree t are ``indptr[t]:indptr[t + 1]``.
     channels : ndarray of int64, shape (n_terms,)
     values : ndarray of float64, shape (n_terms, n_leaves)
     n_channels : int
-    sets : SetColumns, optional
-        Columns that trees read after the features of a row, which they split at a half.
+    sets : ndarray of uint64, shape (n_trees, n_nodes, N_WORDS)
+        As in :class:`TreeTable`.  There are no trees in it if none has a set.
     """
 
     feature: IntArray
     threshold: FloatArray
-    missing_left: ByteArray
+    side: ByteArray
     indptr: IntArray
     channels: IntArray
     values: FloatArray
     n_channels: int
-    sets: SetColumns | None = None
+    sets: WordArray
 
     def raw_scores(self, rows: AnyArray) -> FloatArray:
         """Scores of checked rows, shape (n_parts, n_channels)."""
         out = np.zeros((len(rows), self.n_channels))
-        if self.sets is None:
-            self._add_scores(rows, out)
-        else:
-            for a in range(0, len(rows), _ROWS_WITH_SETS):
-                of_block = slice(a, a + _ROWS_WITH_SETS)
-                self._add_scores(self.sets.hstack(rows[of_block]), out[of_block])
-        return out
-
-    def _add_scores(self, rows: AnyArray, out: FloatArray) -> None:
-        """Add the scores of rows with the columns of sets to zeros."""
         rows = comparable(rows)
-        terms = self.indptr, self.channels, self.values
+        terms = self.sets, self.indptr, self.channels, self.values
         if len(rows) < _FEWEST_IN_BLOCK:
-            _add_one_by_one(rows, self.feature, self.threshold, self.missing_left, *terms, out)
+            _add_one_by_one(rows, self.feature, self.threshold, self.side, *terms, out)
         else:
-            used, is_low, place = self._used_features
+            used, side, place = self._used_features
             is_double = rows.dtype == np.float64
             thresholds = self.threshold if is_double else self._single_thresholds
             room = (
                 np.empty((len(used), _BLOCK_ROWS), thresholds.dtype),
+                np.zeros((len(used), _BLOCK_ROWS), np.int64),
                 np.zeros(_BLOCK_ROWS, np.uint8),
                 np.zeros(_BLOCK_ROWS, np.int64),
                 np.zeros((self.n_channels, _BLOCK_ROWS)),
             )
             trees = place, thresholds, *terms
-            _add_in_blocks(rows, (used, is_low), trees, *self._top, room, out)
+            _add_in_blocks(rows, (used, side), trees, *self._top, room, out)
+        return out
+
+    def is_left(self, t: int, rows: AnyArray) -> BoolArray:
+        """Return whether each node of a tree sends rows left, shape (n_parts, n_nodes)."""
+        at, side = rows[:, self.feature[t]], self.side[t]
+        left = (at <= self.threshold[t]) | (np.isnan(at) & (side > 0))
+        if len(self.sets):
+            is_category = (at >= 0) & (at < MOST_CATEGORIES) & (at % 1 == 0)
+            codes = np.where(is_category, at, MOST_CATEGORIES).astype(np.int64)
+            inside = np.take_along_axis(flags_of(self.sets[t]), codes.T, axis=1).T
+            left = np.where(side == OF_SET, inside, left)
+        return np.asarray(left)
 
     @cached_property
-    def _used_features(self) -> tuple[IntArray, BoolArray, IntArray]:
+    def _used_features(self) -> tuple[IntArray, ByteArray, IntArray]:
         """Features of the nodes, with the side of missing values, and their index by node.
 
-        A feature appears twice if nodes send missing values of it to both sides.
+        A feature appears once for each side.
         """
-        both = 2 * self.feature + self.missing_left
+        both = 3 * self.feature + self.side
         used, place = np.unique(both, return_inverse=True)
-        return used // 2, used % 2 == 1, place.reshape(both.shape).astype(np.int64)
+        side = (used % 3).astype(np.uint8)
+        return used // 3, side, place.reshape(both.shape).astype(np.int64)
 
     @cached_property
     def _single_thresholds(self) -> SingleArray:
@@ -198,7 +209,8 @@ def _add_one_by_one(
     rows: AnyArray,
     features: IntArray,
     thresholds: FloatArray,
-    missing_left: ByteArray,
+    side: ByteArray,
+    sets: WordArray,
     indptr: IntArray,
     channels: IntArray,
     values: FloatArray,
@@ -212,7 +224,9 @@ def _add_one_by_one(
                 value = rows[p, features[t, k]]
                 # Branch-free: which side a row takes cannot be predicted.
                 is_left = value <= thresholds[t, k]
-                is_left |= math.isnan(value) & (missing_left[t, k] != 0)
+                is_left |= math.isnan(value) & (side[t, k] != 0)
+                if side[t, k] == OF_SET:
+                    is_left = is_in_set(sets[t, k], category_of(value))
                 k = 2 * k + 2 - is_left
             for term in range(indptr[t], indptr[t + 1]):
                 out[p, channels[term]] += values[term, k - n_nodes]
@@ -221,28 +235,31 @@ def _add_one_by_one(
 @compiled
 def _add_in_blocks(
     rows: AnyArray,
-    features: tuple[IntArray, BoolArray],
-    trees: tuple[IntArray, AnyArray, IntArray, IntArray, FloatArray],
+    features: tuple[IntArray, ByteArray],
+    trees: tuple[IntArray, AnyArray, WordArray, IntArray, IntArray, FloatArray],
     n_top: int,
     node_after_top: IntArray,
-    room: tuple[AnyArray, ByteArray, IntArray, FloatArray],
+    room: tuple[AnyArray, IntArray, ByteArray, IntArray, FloatArray],
     out: FloatArray,
 ) -> None:
     """Add up scores block by block.
 
-    ``room`` has values, outcomes of the top nodes, leaves and scores of the rows of a block.
+    ``room`` has values, categories, outcomes of the top nodes, leaves and scores of the rows of a
+    block.
     """
-    used, is_low = features
-    place, thresholds, indptr, channels, values = trees
-    block, bits, leaf, sums = room
+    used, side = features
+    place, thresholds, sets, indptr, channels, values = trees
+    block, codes, bits, leaf, sums = room
     n_nodes, width = place.shape[1], block.shape[1]
     for begin in range(0, len(rows), width):
         n = width if len(rows) - begin > width else len(rows) - begin
         for u in range(len(used)):
-            of_missing = -np.inf if is_low[u] else np.inf
+            of_missing = -np.inf if side[u] else np.inf
             for p in range(n):
                 value = rows[begin + p, used[u]]
                 block[u, p] = of_missing if math.isnan(value) else value
+                if side[u] == OF_SET:
+                    codes[u, p] = category_of(value)
         for c in range(out.shape[1]):
             for p in range(width):
                 sums[c, p] = 0.0
@@ -250,8 +267,21 @@ def _add_in_blocks(
             for p in range(width):
                 bits[p] = 0
             for k in range(n_top):
-                feature, threshold = block[place[t, k]], thresholds[t, k]
                 bit = np.uint8(1 << k)
+                if side[place[t, k]] == OF_SET:
+                    # A choice among four words is vectorised, a look-up is not.
+                    code, members = codes[place[t, k]], sets[t, k]
+                    first, second, third, fourth = members[0], members[1], members[2], members[3]
+                    for p in range(width):
+                        low = second if code[p] & 64 else first
+                        high = fourth if code[p] & 64 else third
+                        word = high if code[p] & 128 else low
+                        is_right = ~word >> np.uint64(code[p] & 63) & np.uint64(1)
+                        bits[p] |= np.uint8(is_right << np.uint64(k))
+                    continue
+                feature, threshold = block[place[t, k]], thresholds[t, k]
+                if threshold == np.inf:
+                    continue
                 for p in range(width):
                     bits[p] |= bit if feature[p] > threshold else np.uint8(0)
             for p in range(n):
@@ -260,7 +290,11 @@ def _add_in_blocks(
                 for p in range(n):
                     k = leaf[p] + n_nodes
                     while k < n_nodes:
-                        k = 2 * k + 1 + (block[place[t, k], p] > thresholds[t, k])
+                        u = place[t, k]
+                        is_left = block[u, p] <= thresholds[t, k]
+                        if len(sets) and side[u] == OF_SET:
+                            is_left = is_in_set(sets[t, k], codes[u, p])
+                        k = 2 * k + 2 - is_left
                     leaf[p] = k - n_nodes
             for term in range(indptr[t], indptr[t + 1]):
                 of_leaf, of_channel = values[term], sums[channels[term]]
@@ -339,23 +373,21 @@ class PairTables:
 
 def _tables(trees: WeightedTrees, n_features: int) -> tuple[LookupTable, dict[Pair, FloatArray]]:
     """Add up trees of at most two levels over the bins of their features, and of pairs of these."""
-    is_split, feature_of, sets = np.isfinite(trees.threshold), trees.feature.copy(), trees.sets
+    feature_of, is_split = trees.feature, np.isfinite(trees.threshold)
+    by_set = trees.side == OF_SET
     # Thresholds of each feature, then a value of each bin and a missing one.
     thresholds = {
         f: np.unique(trees.threshold[is_split & (feature_of == f)])
-        for f in np.unique(feature_of[is_split & (feature_of < n_features)]).tolist()
+        for f in np.unique(feature_of[is_split]).tolist()
     }
     values = {f: np.append(of_bins, (np.inf, np.nan)) for f, of_bins in thresholds.items()}
-    if sets is not None:
-        by_set = feature_of >= n_features
-        feature_of[by_set] = sets.feature[feature_of[by_set] - n_features]
-        for f in np.unique(sets.feature).tolist():
-            # The last bin of categories has all that no set knows, as if they were missing.
-            outside = sets.outside[sets.feature == f]
-            differs = (outside[:, :-1] != outside[:, -1:]).any(axis=0)
-            n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
-            thresholds[f] = np.arange(n_known) + HALF
-            values[f] = np.append(np.arange(n_known + 1.0), np.nan)
+    for f in np.unique(feature_of[by_set]).tolist():
+        # The last bin of categories has all that no set knows, as if they were missing.
+        inside = flags_of(trees.sets[by_set & (feature_of == f)])
+        differs = (inside != inside[:, -1:]).any(axis=0)
+        n_known = int(differs.nonzero()[0].max(initial=-1)) + 1
+        thresholds[f] = np.arange(n_known) + HALF
+        values[f] = np.append(np.arange(n_known + 1.0), np.nan)
     halves: dict[tuple[int, ...], list[tuple[int, int]]] = {(): []}
     for t, (root, *children) in enumerate(np.where(is_split, feature_of, -1).tolist()):
         for half, child in enumerate(children or [root]):
@@ -391,6 +423,7 @@ def _sums_of_halves(
     sizes, places = [len(of_tree) for of_tree in terms], np.concatenate([at[:0], *terms])
     is_here = np.arange(trees.values.shape[1]) // 2 == np.repeat(half, sizes)[:, None]
     return WeightedTrees(
-        trees.feature[at], trees.threshold[at], trees.missing_left[at], np.cumsum([0, *sizes]),
-        trees.channels[places], trees.values[places] * is_here, trees.n_channels, trees.sets,
+        trees.feature[at], trees.threshold[at], trees.side[at], np.cumsum([0, *sizes]),
+        trees.channels[places], trees.values[places] * is_here, trees.n_channels,
+        trees.sets[at if len(trees.sets) else at[:0]],
     ).raw_scores(rows)  # fmt: skip

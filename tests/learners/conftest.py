@@ -2,7 +2,7 @@
 
 import pytest
 
-from structboost.learners import histogram, tree_table
+from structboost.learners import histogram
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -10,5 +10,4 @@ def small_tables_are_as_large_ones():
     """Columns and rows of a small table are taken as those of a large one are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(histogram, "_FEWEST_SPARSE", 1)
-        patch.setattr(tree_table, "_ROWS_WITH_SETS", 16)
         yield

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from structboost import MulticlassTask, StructBoost
 from structboost.errors import TaskError
 from structboost.learners.binning import flags_of
 from structboost.learners.stump import CategoryFamily
@@ -26,6 +25,13 @@ def table(seed, n, n_categories):
     return X
 
 
+def grown(X, y, **options):
+    """The tree of one split for labels, and the side of each row."""
+    family = TreeFamily(X, (-1.0, 1.0), depth=1, **options)
+    tree = family.price(y[:, None], 1)[0].learner
+    return tree, family.leaf_indices(tree)
+
+
 def all_sets(column):
     """Membership of the rows in every set of the values that occur, what is missing being one."""
     _, codes = np.unique(column, return_inverse=True)
@@ -40,9 +46,7 @@ def test_a_split_by_a_set_has_the_least_impurity_of_all_sets(seed, n, n_categori
     y = default_rng(seed + 1).choice([-1.0, 1.0], size=n)
     # Weights of many rows: the smoothing is by ten rows of average weight.
     X, y = np.repeat(X, 400, axis=0), np.repeat(y, 400)
-    tree = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,))
-    learner = tree.price(y[:, None], 1)[0].learner
-    sides = tree.leaf_indices(learner)
+    sides = grown(X, y, categorical=(0,))[1]
 
     def impurity(inside):
         return sum(
@@ -63,15 +67,11 @@ def test_a_set_must_gain_a_mean_row_weight_for_each_category_from_the_third_on(s
     y = rng.choice([-1.0, 1.0], size=60)
 
     def gain(column, categorical):
-        family = TreeFamily(
-            X[:, [column]], (-1.0, 1.0), depth=1, categorical=categorical, category_penalty=0.0
-        )
-        sides = family.leaf_indices(family.price(y[:, None], 1)[0].learner)
+        sides = grown(X[:, [column]], y, categorical=categorical, category_penalty=0.0)[1]
         parts = [y[sides == side] for side in np.unique(sides)]
         return sum(part.sum() ** 2 / len(part) for part in parts) - y.sum() ** 2 / len(y)
 
-    family = TreeFamily(X, (-1.0, 1.0), depth=1, categorical=(0,), category_penalty=price)
-    tree = family.price(y[:, None], 1)[0].learner
+    tree = grown(X, y, categorical=(0,), category_penalty=price)[0]
     of_set, of_number = gain(0, (0,)), gain(1, ())
     difference = of_set - price * (k - 2) - of_number
     if abs(difference) > 0.01 and of_number > 0.01:
@@ -117,6 +117,5 @@ def test_leaves_of_rows_are_those_of_a_walk(depth, with_sets, kind):
 def test_numbers_that_are_no_categories_are_named(bad):
     X = table(0, 30, 3)
     X[3, 2] = bad
-    maker = partial(TreeFamily, categorical=(2,))
     with pytest.raises(TaskError, match="Feature 2 is categorical and holds values such as"):
-        StructBoost(MulticlassTask(2), C=1.0, weak_learner=maker).fit(X, np.arange(30) % 2)
+        TreeFamily(X, (-1.0, 1.0), categorical=(2,))
