@@ -142,11 +142,8 @@ def checked_n_jobs(value: Any, name: str = "n_jobs") -> int | None:
 
 def checked_verbose(value: Any, name: str = "verbose") -> int:
     """Return ``verbose`` as a whole number, not negative, or raise."""
-    if not isinstance(value, int | np.integer | np.bool_):
-        raise TypeError(f"{name} is {shown(value)}; give 0, or 1 to report progress.")
-    if value < 0:
-        raise ValueError(f"{name} is {shown(value)}; give 0, or 1 to report progress.")
-    return int(value)
+    level = int(value) if isinstance(value, bool | np.bool_) else value
+    return _checked_int(level, name, "0, or 1 to report progress", lambda x: x >= 0)
 
 
 def check_patience(value: Any, name: str) -> None:

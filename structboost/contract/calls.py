@@ -93,6 +93,11 @@ def beaten(value: Any, rival: Any, size: Any) -> BoolArray:
     return np.asarray(rival - value > SLIP * (np.abs(value) + np.abs(rival) + size))
 
 
+def differ(values: Any, rivals: Any, size: Any) -> BoolArray:
+    """Return where values differ by more than rounding of terms of this ``size``."""
+    return beaten(np.minimum(values, rivals), np.maximum(values, rivals), size)
+
+
 def check_found(
     values: FloatArray, rivals: FloatArray, losses: FloatArray, scores: StackedParts, first: int = 0
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from structboost._typing import Examples, FloatArray
-from structboost.contract.calls import beaten, marginals, separation, size_of, stacked
+from structboost.contract.calls import differ, marginals, separation, size_of, stacked
 from structboost.contract.parts import SLIP, StackedParts, deep_copy, deeply_equal, stack_parts
 from structboost.contract.probes import Probe, check_same_parts, has_sums, probe_sums_of
 from structboost.contract.separation import Separation, best_outputs
@@ -275,11 +275,7 @@ class _Checker:
                 alone = values_of(self.task, self.X[i : i + 1], self.Y[i : i + 1], one)
             for kind, value in whole.items():
                 rows = slice(i, i + 1) if not kind else slice(*scores.offsets[kind][i : i + 2])
-                low, high = (
-                    np.minimum(value[rows], alone[kind]),
-                    np.maximum(value[rows], alone[kind]),
-                )
-                if beaten(low, high, size_of(one, 0) + 1.0).any():
+                if differ(value[rows], alone[kind], size_of(one, 0) + 1.0).any():
                     raise TaskError(
                         f"{name} gives X[{{sample}}] another result than alone: "
                         f"{shown(value[rows])}, not {shown(alone[kind])}.",
@@ -380,8 +376,7 @@ def _check_codes(task: Task, codes: Any, scores: StackedParts, augmented: FloatA
         raise TaskError("codes(Y).losses must be >= 0, and zero on the diagonal.")
     true = by_output[np.arange(len(rows)), codes.labels]
     values = (losses[codes.labels] + by_output - true[:, None]).max(axis=1)
-    low, high = np.minimum(values, augmented), np.maximum(values, augmented)
-    wrong = np.flatnonzero(beaten(low, high, np.abs(by_output).sum(axis=1)))
+    wrong = np.flatnonzero(differ(values, augmented, np.abs(by_output).sum(axis=1)))
     if len(wrong):
         i = int(wrong[0])
         raise TaskError(

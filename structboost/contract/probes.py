@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structboost._typing import AnyArray, Examples, FloatArray, KindArrays, KindIndices
-from structboost.contract.calls import ANY, AUGMENTED, PLAIN, REMEDY, beaten, marginals
+from structboost.contract.calls import ANY, AUGMENTED, PLAIN, REMEDY, beaten, differ, marginals
 from structboost.contract.parts import (
     OF_ARGMAX,
     FeatureRows,
@@ -269,9 +269,9 @@ class Probe:
         matrix = self._features.matrix()
         gains, sizes = matrix @ flat, abs(matrix) @ np.abs(flat)
         losses, gains = np.array(self.losses), gains - gains[0]
-        differ = beaten(np.minimum(losses, gains), np.maximum(losses, gains), sizes + sizes[0])
-        if differ.any():
-            k = int(np.argmax(differ))
+        wrong = np.flatnonzero(differ(losses, gains, sizes + sizes[0]))
+        if len(wrong):
+            k = int(wrong[0])
             raise TaskError(
                 f"loss_scores and loss disagree on X[{{sample}}]: {self.names[k]} has the loss "
                 f"{losses[k]:.6g}, and loss_scores(X[{{sample}}], Y[{{sample}}]) gives it "

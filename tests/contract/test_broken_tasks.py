@@ -9,7 +9,7 @@ import pytest
 from structboost.contract.check_task import check_task
 from structboost.contract.parts import PartKind, StackedParts, stack_parts
 from structboost.contract.separation import separate_by_argmax
-from tests.helpers.listed_outputs import Batched, Choose, FirstTwoOnly, Listed, candidates, is_third
+from tests.helpers.listed_outputs import Batched, Choose, Listed, candidates, is_third
 from tests.helpers.refusals import refused
 
 
@@ -95,7 +95,6 @@ BROKEN = [
         {"joint_feature": lambda self, x, y: ([y], [0], [{False: 1.0}[is_third(x)]])},
         r"joint_feature raised KeyError for X\[3\]: True",
     ),
-    (FirstTwoOnly, {}, r"argmax\(X\[\d+\], scores\) is not exact"),
     (Choose, {"argmax": shy, "outputs": None}, r"is not exact: .*output Y?.*has"),
     (
         Choose,

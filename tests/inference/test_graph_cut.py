@@ -139,9 +139,3 @@ def test_an_edge_wider_than_all_flow_is_never_cut(base):
     assert (
         min_cut_labels([[0, 5.0], [10.0, 0]], [[0, 1]], wide[:1], wide[1:]).tolist() == [True] * 2
     )
-
-
-def test_nodes_without_energies_take_label_0_in_the_base(base):
-    assert min_cut_labels(np.zeros((2, 2)), [[0, 1]], [1.0], [1.0]).tolist() == [False, False]
-    assert min_cut_labels([[0.0, 1.0], [0.0, 0.0]], [[0, 1]], [1.0], [1.0]).tolist() == [False] * 2
-    assert min_cut_labels([[1.0, 0.0], [0.0, 0.0]], [[0, 1]], [0.0], [1.0]).tolist() == [True] * 2
