@@ -30,6 +30,7 @@ from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.registry import members_of, takes_missing, takes_sparse
 from structboost.model.ensemble import Ensemble
 from structboost.runtime.column_names import by_name, labels_of
+from structboost.training.engines import Engine
 from structboost.validation import TABLE_TYPES, array_of, frame_of, shown
 
 
@@ -228,7 +229,8 @@ class TableFace(BoostedFace):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        return self.model_.scores(later_table(self, X))
+        n_threads = Engine("threads", self.n_jobs).n_workers
+        return self.model_.scores(later_table(self, X), n_threads=n_threads)
 
     def _staged_scores(self, X: Any) -> Iterator[FloatArray]:
         """Iterate over the scores after each round."""

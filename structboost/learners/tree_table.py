@@ -46,7 +46,7 @@ from structboost.learners.table import LookupTable, ScoredTable, Scorer, compara
 from structboost.runtime.compiled import compiled
 
 _BLOCK_ROWS = 64
-# Fewer rows walk down one by one.
+# Fewer rows walk down from the root.
 _FEWEST_IN_BLOCK = 6
 # Levels whose nodes are compared with all rows: seven nodes, as many bits.
 _TOP_LEVELS = 3
@@ -139,22 +139,19 @@ class WeightedTrees:
         """Scores of checked rows, shape (n_parts, n_channels)."""
         out = np.zeros((len(rows), self.n_channels))
         rows = comparable(rows)
-        terms = self.sets, self.indptr, self.channels, self.values
-        if len(rows) < _FEWEST_IN_BLOCK:
-            _add_one_by_one(rows, self.feature, self.threshold, self.side, *terms, out)
-        else:
-            used, side, place = self._used_features
-            is_double = rows.dtype == np.float64
-            thresholds = self.threshold if is_double else self._single_thresholds
-            room = (
-                np.empty((len(used), _BLOCK_ROWS), thresholds.dtype),
-                np.zeros((len(used), _BLOCK_ROWS), np.int64),
-                np.zeros(_BLOCK_ROWS, np.uint8),
-                np.zeros(_BLOCK_ROWS, np.int64),
-                np.zeros((self.n_channels, _BLOCK_ROWS)),
-            )
-            trees = place, thresholds, *terms
-            _add_in_blocks(rows, (used, side), trees, *self._top, room, out)
+        used, side, place = self._used_features
+        is_double = rows.dtype == np.float64
+        thresholds = self.threshold if is_double else self._single_thresholds
+        room = (
+            np.empty((len(used), _BLOCK_ROWS), thresholds.dtype),
+            np.zeros((len(used), _BLOCK_ROWS), np.int64),
+            np.zeros(_BLOCK_ROWS, np.uint8),
+            np.zeros(_BLOCK_ROWS, np.int64),
+            np.zeros((self.n_channels, _BLOCK_ROWS)),
+        )
+        trees = place, thresholds, self.sets, self.indptr, self.channels, self.values
+        top = self._top if len(rows) >= _FEWEST_IN_BLOCK else (0, np.zeros(1, np.int64))
+        _add_in_blocks(rows, (used, side), trees, *top, room, out)
         return out
 
     def is_left(self, t: int, rows: AnyArray) -> BoolArray:
@@ -205,34 +202,6 @@ def single_thresholds(thresholds: FloatArray) -> SingleArray:
 
 
 @compiled
-def _add_one_by_one(
-    rows: AnyArray,
-    features: IntArray,
-    thresholds: FloatArray,
-    side: ByteArray,
-    sets: WordArray,
-    indptr: IntArray,
-    channels: IntArray,
-    values: FloatArray,
-    out: FloatArray,
-) -> None:
-    n_nodes = features.shape[1]
-    for p in range(len(rows)):
-        for t in range(len(features)):
-            k = 0
-            while k < n_nodes:
-                value = rows[p, features[t, k]]
-                # Branch-free: which side a row takes cannot be predicted.
-                is_left = value <= thresholds[t, k]
-                is_left |= math.isnan(value) & (side[t, k] != 0)
-                if side[t, k] == OF_SET:
-                    is_left = is_in_set(sets[t, k], category_of(value))
-                k = 2 * k + 2 - is_left
-            for term in range(indptr[t], indptr[t + 1]):
-                out[p, channels[term]] += values[term, k - n_nodes]
-
-
-@compiled
 def _add_in_blocks(
     rows: AnyArray,
     features: tuple[IntArray, ByteArray],
@@ -261,10 +230,10 @@ def _add_in_blocks(
                 if side[u] == OF_SET:
                     codes[u, p] = category_of(value)
         for c in range(out.shape[1]):
-            for p in range(width):
+            for p in range(n):
                 sums[c, p] = 0.0
         for t in range(len(place)):
-            for p in range(width):
+            for p in range(n):
                 bits[p] = 0
             for k in range(n_top):
                 bit = np.uint8(1 << k)
@@ -272,7 +241,7 @@ def _add_in_blocks(
                     # A choice among four words is vectorised, a look-up is not.
                     code, members = codes[place[t, k]], sets[t, k]
                     first, second, third, fourth = members[0], members[1], members[2], members[3]
-                    for p in range(width):
+                    for p in range(n):
                         low = second if code[p] & 64 else first
                         high = fourth if code[p] & 64 else third
                         word = high if code[p] & 128 else low
@@ -282,7 +251,7 @@ def _add_in_blocks(
                 feature, threshold = block[place[t, k]], thresholds[t, k]
                 if threshold == np.inf:
                     continue
-                for p in range(width):
+                for p in range(n):
                     bits[p] |= bit if feature[p] > threshold else np.uint8(0)
             for p in range(n):
                 leaf[p] = node_after_top[bits[p]] - n_nodes

@@ -6,6 +6,7 @@ A model file is a JSON header and plain arrays, versioned and checked; loading n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -34,7 +35,7 @@ from structboost.files.archive import (
 from structboost.learners import registry
 from structboost.learners.contributions import Contributions, contributions_of
 from structboost.learners.table import LearnerTable, LookupTable, Scorer, sparse_scores
-from structboost.learners.tree_table import PairTables
+from structboost.learners.tree_table import PairTables, WeightedTrees
 from structboost.validation import by_position
 
 
@@ -73,6 +74,8 @@ class KindEnsemble:
 
 # Most weights of features in memory together: 128 megabytes.
 _MOST_SHARES = 1 << 24
+# Rows that a thread takes at a time; fewer are not worth a second one.
+_ROWS_OF_THREAD = 1 << 13
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,7 +192,7 @@ class Ensemble:
         """
         return (self.at_stage(stage) for stage in range(self.n_stages))
 
-    def scores(self, features: Any, kind: str | None = None) -> FloatArray:
+    def scores(self, features: Any, kind: str | None = None, n_threads: int = 1) -> FloatArray:
         """Compute the scores of parts.
 
         Parameters
@@ -198,6 +201,8 @@ class Ensemble:
             Features of the parts.
         kind : str, optional
             Kind of the parts; required if the model has several.
+        n_threads : int, default=1
+            Number of threads that walk down trees.  Scores do not depend on it.
 
         Returns
         -------
@@ -216,7 +221,13 @@ class Ensemble:
         if sparse.issparse(rows):
             return sparse_scores(self.scorer(kind), rows)
         # Products of rows in another order have other last bits.
-        return self.scorer(kind).raw_scores(np.ascontiguousarray(rows))
+        rows, scorer = np.ascontiguousarray(rows), self.scorer(kind)
+        starts = range(0, len(rows), _ROWS_OF_THREAD)
+        if n_threads == 1 or len(starts) < 2 or not isinstance(scorer, WeightedTrees):
+            return scorer.raw_scores(rows)
+        with ThreadPoolExecutor(n_threads) as pool:
+            blocks = [rows[a : a + _ROWS_OF_THREAD] for a in starts]
+            return np.concatenate([*pool.map(scorer.raw_scores, blocks)])
 
     def scorer(self, kind: str | None = None) -> Scorer:
         """Build the scorer of a kind at the first call, for :meth:`scores`.

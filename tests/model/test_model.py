@@ -3,6 +3,7 @@
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -98,13 +99,22 @@ def test_scores_do_not_depend_on_the_order_of_the_table_in_memory():
     assert_array_equal(model.scores(np.asfortranarray(rows)), model.scores(rows))
 
 
+def test_large_tables_are_scored_by_threads_to_the_same_bits(monkeypatch):
+    pool = Mock(side_effect=ThreadPoolExecutor)
+    monkeypatch.setattr("structboost.model.ensemble.ThreadPoolExecutor", pool)
+    fitted = StructBoostClassifier(max_iter=2).fit(X, y).set_params(n_jobs=2)
+    expected = fitted.predict_proba(X)
+    monkeypatch.setattr("structboost.model.ensemble._ROWS_OF_THREAD", 7)
+    assert_array_equal(fitted.predict_proba(X), expected)
+    pool.assert_called_once_with(2)
+
+
 def test_the_compiled_form_is_made_once_by_many_threads_and_never_pickled(classifier):
     model = pickle.loads(pickle.dumps(replace(classifier.model_)))
     size = len(pickle.dumps(model))
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: model.scores(X), range(20)))
-    for scores in found:
-        assert_array_equal(scores, classifier.model_.scores(X))
+    assert_array_equal(found, [classifier.model_.scores(X)] * 20)
     assert model.compile() is model.scorer()
     assert len(pickle.dumps(model)) == size
 
