@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Self
@@ -77,12 +77,12 @@ def categories_of(X: Any, columns: Sequence[int]) -> dict[int, list[Any]]:
     grouped.
     """
     categories = {}
-    for f in columns:
-        name = f"Column {_name(X, f)!r} of X"
+    for f, label, values in _listed(X, columns):
+        name = f"Column {label!r} of X"
         try:
             counts = {
                 value.item() if isinstance(value, np.generic) else value: count
-                for value, count in Counter(_values(X, f)).items()
+                for value, count in Counter(values).items()
                 if not is_missing(value)
             }
         except TypeError as error:
@@ -127,11 +127,10 @@ def codes_of(X: Any, categories: Categories, *, warn: bool = False) -> dict[int,
     UserWarning if ``warn`` and nearly all values of a column are unknown.
     """
     codes = {}
-    for f, of_column in categories.items():
-        values = _values(X, f)
-        codes[f] = _codes(values, of_column)
+    for f, label, values in _listed(X, categories):
+        codes[f] = _codes(values, categories[f])
         if warn:
-            _warn_of_unknown(values, codes[f], of_column, _name(X, f))
+            _warn_of_unknown(values, codes[f], categories[f], label)
     return codes
 
 
@@ -182,17 +181,15 @@ def _codes(values: Sequence[Any], categories: Sequence[Any]) -> FloatArray:
         return np.array([code.get(value, np.nan) for value in hashable], np.float64)
 
 
-def _values(X: Any, f: int) -> Sequence[Any]:
-    """Return the values of a column as Python objects."""
+def _listed(X: Any, columns: Iterable[int]) -> Iterator[tuple[int, Any, list[Any]]]:
+    """Yield the index of columns, their label, and their values as Python objects."""
     frame = frame_of(X)
-    if frame is None:
-        return list(np.asarray(X)[:, f].tolist())
-    return list(frame.get_column(frame.columns[f]).to_list())
-
-
-def _name(X: Any, f: int) -> Any:
-    frame = frame_of(X)
-    return f if frame is None else frame.columns[f]
+    labels = () if frame is None else frame.columns
+    for f in columns:
+        if frame is None:
+            yield f, f, np.asarray(X)[:, f].tolist()
+        else:
+            yield f, labels[f], frame.get_column(labels[f]).to_list()
 
 
 def _in_order(values: Iterable[Any], name: str) -> list[Any]:
