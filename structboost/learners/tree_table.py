@@ -34,14 +34,7 @@ from structboost._typing import (
     override,
 )
 from structboost.files.archive import Array
-from structboost.learners.binning import (
-    HALF,
-    MOST_CATEGORIES,
-    N_WORDS,
-    category_of,
-    flags_of,
-    is_in_set,
-)
+from structboost.learners.binning import HALF, N_WORDS, category_of, flags_of, is_in_set
 from structboost.learners.table import LookupTable, ScoredTable, Scorer, comparable
 from structboost.runtime.compiled import compiled
 
@@ -156,14 +149,14 @@ class WeightedTrees:
 
     def is_left(self, t: int, rows: AnyArray) -> BoolArray:
         """Return whether each node of a tree sends rows left, shape (n_parts, n_nodes)."""
-        at, side = rows[:, self.feature[t]], self.side[t]
-        left = (at <= self.threshold[t]) | (np.isnan(at) & (side > 0))
-        if len(self.sets):
-            is_category = (at >= 0) & (at < MOST_CATEGORIES) & (at % 1 == 0)
-            codes = np.where(is_category, at, MOST_CATEGORIES).astype(np.int64)
-            inside = np.take_along_axis(flags_of(self.sets[t]), codes.T, axis=1).T
-            left = np.where(side == OF_SET, inside, left)
-        return np.asarray(left)
+        n_nodes = self.feature.shape[1]
+        feature, threshold = self.feature[t][:, None], self.threshold[t][:, None]
+        ends, sets = np.arange(n_nodes + 1), self.sets[t : t + 1].reshape(-1, 1, N_WORDS)
+        values = np.tile([1.0, 0.0], (n_nodes, 1))
+        of_nodes = WeightedTrees(
+            feature, threshold, self.side[t][:, None], ends, ends[:-1], values, n_nodes, sets
+        )
+        return np.asarray(of_nodes.raw_scores(rows) > 0)
 
     @cached_property
     def _used_features(self) -> tuple[IntArray, ByteArray, IntArray]:
