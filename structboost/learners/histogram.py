@@ -400,13 +400,15 @@ def _count_dense(
             weights[j] = packed[row]
             if is_far:
                 touched += by_row[row, begin] + by_row[row, end - 1]
-        # Two at a time: they mostly go to bins that do not wait for each other.
+        # Two at a time: they mostly go to bins that do not wait for each other.  An index without
+        # a sign is not checked for being negative.
         for j in range(0, n - 1, 2):
-            row, next_row = rows[first + j], rows[first + j + 1]
+            row, next_row = np.uint64(rows[first + j]), np.uint64(rows[first + j + 1])
+            weight, next_weight = weights[j], weights[j + 1]
             for k in range(begin, end):
-                start = dense[k]
-                histogram[start + np.int64(by_row[row, k])] += weights[j]
-                histogram[start + np.int64(by_row[next_row, k])] += weights[j + 1]
+                start = np.uint64(dense[k])
+                histogram[start + np.uint64(by_row[row, k])] += weight
+                histogram[start + np.uint64(by_row[next_row, k])] += next_weight
         if n % 2:
             row = rows[first + n - 1]
             for k in range(begin, end):
