@@ -393,7 +393,7 @@ def _count_dense(
     """
     touched = 0
     for first in range(0, len(rows), ROWS_AT_ONCE):
-        n = ROWS_AT_ONCE if len(rows) - first > ROWS_AT_ONCE else len(rows) - first
+        n = min(ROWS_AT_ONCE, len(rows) - first)
         is_far = rows[first + n - 1] - rows[first] > 4 * n
         for j in range(n):
             row = rows[first + j]
