@@ -365,7 +365,7 @@ def count(
     for b in range(len(histogram)):
         histogram[b] = 0
     for begin in range(0, len(dense), _GROUP_COLUMNS):
-        end = len(dense) if len(dense) - begin < _GROUP_COLUMNS else begin + _GROUP_COLUMNS
+        end = min(len(dense), begin + _GROUP_COLUMNS)
         _count_dense(by_row, dense, begin, end, packed, rows, histogram, at_once)
     if sparse is not None:
         row_indptr, row_entries = sparse[4], sparse[5]
