@@ -300,8 +300,8 @@ class BoostedFace(BaseEstimator):
         Seed for held-out parts and randomised weak learners.
     n_jobs : int or None
         Number of threads or processes.  None means 1, or the value of ``joblib.parallel_config``;
-        -1 means all cores.  Trees and linear functions of other objectives than ``"hinge"`` work on
-        one core, and warn if it means several.
+        -1 means all cores.  Trees and linear functions of other objectives than ``"hinge"`` are
+        trained on one core, and warn if it means several; trees predict large tables by all.
     verbose : int
         1 shows a progress bar.
 

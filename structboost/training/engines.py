@@ -162,9 +162,9 @@ def warn_of_idle_jobs(
         )
     elif not shares_work:
         warn_user(
-            f"n_jobs is {n_jobs}, and {about} works on one core; leave n_jobs out. Several cores "
-            "are used by objective='hinge' (formulation='one_slack' of trainers), and wherever "
-            "stumps are searched.",
+            f"n_jobs is {n_jobs}, and {about} trains on one core. Several cores are used by "
+            "objective='hinge' (formulation='one_slack' of trainers), wherever stumps are "
+            "searched, and where trees predict more than 8,192 rows.",
             UserWarning,
         )
 

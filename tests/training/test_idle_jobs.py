@@ -82,7 +82,7 @@ def test_settings_that_leave_jobs_idle_are_named_once(name):
     model = clone(TABLES[name]).set_params(n_jobs=2)
     y = 2 * Y - 1 if name == "trainer" else Y
     (text,) = idle_jobs(lambda: model.fit(X, y))
-    about = getattr(model, "engine", "") if name in ("serial", "an engine") else "works on one core"
+    about = getattr(model, "engine", "") if name in ("serial", "an engine") else "trains on one"
     assert text.startswith("n_jobs is 2, ")
     assert str(about) in text
     stumps = clone(model).set_params(weak_learner="stump", engine="threads")
